@@ -103,13 +103,20 @@ func excludes(told bool, patterns ...string) change {
 	}
 }
 
+// The entries that hold limits, and which conditions they have where limits fail closed (webhook/controllers holds those against chart and component).
+const (
+	podLimits      = "pods.validate.podgrace.dev"
+	podGroupLimits = "pod-groups.validate.podgrace.dev"
+)
+
 // failClosed has an entry do so, with these match conditions.
 func failClosed(name string, conditions ...string) change {
 	return validating(name, func(w *admissionregistrationv1.ValidatingWebhook) {
 		w.FailurePolicy = new(admissionregistrationv1.Fail)
-		for _, c := range conditions {
-			expression := map[string]string{mirrorName: mirror, keptName: fmt.Sprintf(kept, DefaultNamespace)}[c]
-			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: c, Expression: expression})
+		for _, c := range controllers.LimitsClosed(podLimits, DefaultNamespace) {
+			if slices.Contains(conditions, c.Name) {
+				w.MatchConditions = append(w.MatchConditions, c)
+			}
 		}
 	})
 }
@@ -333,7 +340,7 @@ func TestFindings(t *testing.T) {
 			w.MatchConditions[len(w.MatchConditions)-1].Expression = "!(request.userInfo.username in ['a']) && false"
 		})}, []string{"warning webhook-configurations: not-an-allowed-actor was added"}},
 		"actors of node enforcers": {false, []change{validating("enforcer.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) {
-			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: leaders, Expression: `!(request.userInfo.username in ["a"])`})
+			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-an-allowed-actor", Expression: `!(request.userInfo.username in ["a"])`})
 		})}, []string{"warning webhook-configurations: not-an-allowed-actor was added"}},
 		"a patient drain":     {false, []change{func(s *Snapshot) { s.Mutating[0].Webhooks[1].TimeoutSeconds = new(int32(5)) }}, []string{"warning webhook-configurations: timeoutSeconds is 5 and not 2"}},
 		"another timeout":     {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(10)) })}, nil},
@@ -350,10 +357,10 @@ func TestFindings(t *testing.T) {
 			"warning webhook-configurations: namespace shop is not left out", "warning admission-policies: namespace shop is not left out",
 		}},
 		"excluded more by an expression":                {false, []change{excludes(true, "openshift-*"), func(s *Snapshot) { s.Validating[0].Webhooks[0].MatchConditions[0].Expression = "false" }}, []string{"warning webhook-configurations: not-excluded is another"}},
-		"limits fail closed":                            {false, []change{failClosed(podLimits, mirrorName, keptName), failClosed(podGroupLimits, keptName), excludes(true, "shop", "openshift-*")}, nil},
-		"limits fail closed, and static pods with them": {false, []change{failClosed(podLimits, keptName)}, []string{"warning webhook-configurations: no-mirror-pod is gone"}},
+		"limits fail closed":                            {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), excludes(true, "shop", "openshift-*")}, nil},
+		"limits fail closed, and static pods with them": {false, []change{failClosed(podLimits, "armed")}, []string{"warning webhook-configurations: no-mirror-pod is gone"}},
 		"limits fail closed without asking":             {false, []change{failClosed(podLimits)}, []string{"warning webhook-configurations: failurePolicy is Fail and not Ignore"}},
-		"another entry is armed":                        {false, []change{failClosed(nodeRoad, keptName)}, []string{"warning webhook-configurations: armed was added"}},
+		"another entry is armed":                        {false, []change{failClosed(nodeRoad, "armed")}, []string{"warning webhook-configurations: armed was added"}},
 		"no caBundle":                                   {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil })}, []string{"error ca-bundle: no certificate in it"}},
 		"a caBundle of nothing":                         {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = []byte("Cg==") })}, []string{"error ca-bundle: no certificate in it"}},
 		"a CA that has ended":                           {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, -time.Hour) })}, []string{"error ca-bundle: ended 60m ago"}},
@@ -544,19 +551,6 @@ func foreign(policy admissionregistrationv1.FailurePolicyType, of *metav1.LabelS
 			Name: "pods.example.org", FailurePolicy: &policy, NamespaceSelector: of,
 			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
 		}}})
-	}
-}
-
-// Chart and component write the match conditions that are known.
-func TestFailClosedIsKnown(t *testing.T) {
-	component, chart := string(file(t, "components", "limits-fail-closed", "kustomization.yaml")), string(file(t, "chart", "podgrace", "templates", "_helpers.tpl"))
-	for _, want := range []string{mirrorName, mirror, keptName} {
-		if !strings.Contains(component, want) || !strings.Contains(chart, want) {
-			t.Errorf("nobody writes %s", want)
-		}
-	}
-	if !strings.Contains(component, fmt.Sprintf(kept, DefaultNamespace)) || !strings.Contains(chart, kept) {
-		t.Errorf("nobody writes %s", kept)
 	}
 }
 

@@ -132,7 +132,7 @@ func webhookConfigurations(s *Snapshot) (found []Finding) {
 // differs are the parts of a webhook that decide when it is asked, who, and whether it fails closed, as far as neither the leader nor a value of the chart is for them.
 func differs(want, have hook, namespace string) (what []string) {
 	have.Conditions = withoutLeaders(have.Name, have.Conditions)
-	if isClosed(have) {
+	if isClosed(have, namespace) {
 		want.scope = closed(want.Name, want.scope, namespace)
 	}
 	what = want.differs(have.scope)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -145,50 +144,23 @@ func selected(selector *metav1.LabelSelector, not ...func(metav1.LabelSelectorRe
 	return strings.Join(all, "; ")
 }
 
-// leaders is the match condition that the leader writes, which no manifest has: docs/actors.md.
-const leaders = "not-an-allowed-actor"
-
-var leadersExpression = regexp.MustCompile(`^!\(request\.userInfo\.username in \[("([^"\\]|\\.)*"(, )?)+\]\)$`)
-
-// withoutLeaders takes the leader's condition away where the leader writes it, and as it does (webhook/controllers/actors.go).
+// withoutLeaders takes the leader's condition away where the leader writes it, and as it does.
 func withoutLeaders(name string, conditions []admissionregistrationv1.MatchCondition) []admissionregistrationv1.MatchCondition {
-	if !strings.HasSuffix(name, ".removal."+podgraceGroup) || name == "enforcer.removal."+podgraceGroup {
-		return conditions
-	}
-	return slices.DeleteFunc(slices.Clone(conditions), func(c admissionregistrationv1.MatchCondition) bool {
-		return c.Name == leaders && leadersExpression.MatchString(c.Expression)
-	})
+	return slices.DeleteFunc(slices.Clone(conditions), func(c admissionregistrationv1.MatchCondition) bool { return controllers.ByLeader(name, c) })
 }
-
-// kept is the match condition that limits have which fail closed, and mirror the one that lets static pods be mirrored then: limits.failurePolicy=Fail of the chart,
-// and deploy/components/limits-fail-closed. %[1]s is Podgrace's namespace.
-const (
-	keptName   = "armed"
-	kept       = "authorizer.serviceAccount('%[1]s', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('%[1]s').check('judge').allowed()"
-	mirrorName = "no-mirror-pod"
-	mirror     = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))"
-)
 
 // closed is an entry of limits as it is where they fail closed.
 func closed(name string, s scope, namespace string) scope {
 	s.Policy = admissionregistrationv1.Fail
-	s.Conditions = slices.Clone(s.Conditions)
-	if name == podLimits {
-		s.Conditions = append(s.Conditions, admissionregistrationv1.MatchCondition{Name: mirrorName, Expression: mirror})
-	}
-	s.Conditions = append(s.Conditions, admissionregistrationv1.MatchCondition{Name: keptName, Expression: fmt.Sprintf(kept, namespace)})
+	s.Conditions = slices.Concat(s.Conditions, controllers.LimitsClosed(name, namespace))
 	return s
 }
 
-// The entries that hold limits.
-const (
-	podLimits      = "pods.validate." + podgraceGroup
-	podGroupLimits = "pod-groups.validate." + podgraceGroup
-)
-
-// isClosed says whether somebody has chosen that limits fail closed, as far as an entry tells.
-func isClosed(h hook) bool {
-	return (h.Name == podLimits || h.Name == podGroupLimits) && slices.ContainsFunc(h.Conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == keptName })
+// isClosed says whether somebody has chosen that limits fail closed, as far as an entry tells: it has one of the conditions that it has then.
+func isClosed(h hook, namespace string) bool {
+	return slices.ContainsFunc(controllers.LimitsClosed(h.Name, namespace), func(c admissionregistrationv1.MatchCondition) bool {
+		return slices.ContainsFunc(h.Conditions, func(have admissionregistrationv1.MatchCondition) bool { return have.Name == c.Name })
+	})
 }
 
 // documents are those of a manifest in another namespace, as the chart makes them (deploy/chart/podgrace/templates/_helpers.tpl). In JSON, where a namespace 123 stays a text.

@@ -111,6 +111,11 @@ func takesActors(name string) bool {
 	return strings.HasSuffix(name, removalSuffix) && name != enforcerRemoval
 }
 
+// ByLeader says whether a match condition of an entry that validates is the leader's, as it writes it.
+func ByLeader(entry string, c admissionregistrationv1.MatchCondition) bool {
+	return c.Name == actorsCondition && takesActors(entry) && actorsShape.MatchString(c.Expression)
+}
+
 // conditionOf is the expression of the match condition with a name; empty: there is none.
 func conditionOf(conditions []admissionregistrationv1.MatchCondition, name string) string {
 	for _, c := range conditions {

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,17 @@ const (
 	noMirrorPodCondition = "no-mirror-pod"
 	noMirrorPod          = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))"
 )
+
+// LimitsClosed are the match conditions that an entry has beside its manifest's where limits fail closed, in the namespace that the webhook runs in; none: it holds no limits.
+func LimitsClosed(entry, namespace string) (all []admissionregistrationv1.MatchCondition) {
+	if entry == podsValidate {
+		all = append(all, admissionregistrationv1.MatchCondition{Name: noMirrorPodCondition, Expression: noMirrorPod})
+	}
+	if holdsLimits(entry) {
+		all = append(all, admissionregistrationv1.MatchCondition{Name: armedCondition, Expression: strings.ReplaceAll(armed, manifestNamespace, namespace)})
+	}
+	return all
+}
 
 // holdsLimits says whether an entry is one that may fail closed for the limits.
 func holdsLimits(name string) bool { return name == podsValidate || name == podGroupsValidate }

@@ -261,19 +261,12 @@ func expected(c admissionregistrationv1.MatchCondition, want entry, exempt polic
 	if expression := conditionOf(want.conditions, c.Name); expression != "" && expression == c.Expression {
 		return true
 	}
-	switch c.Name {
-	case actorsCondition:
-		return !want.mutating && takesActors(want.name) && actorsShape.MatchString(c.Expression)
-	case policy.ExemptCondition:
+	if c.Name == policy.ExemptCondition {
 		read, err := policy.ReadExempt(exempt.Own(), nil, c.Expression)
 		// "true" is how kustomize writes that there are no beginnings. Fewer than the webhook has leave out less.
 		return err == nil && want.namespaces != nil && !slices.ContainsFunc(read.Excluded(), func(pattern string) bool { return exempt.By(pattern) == "" })
-	case armedCondition:
-		return holdsLimits(want.name) && c.Expression == strings.ReplaceAll(armed, manifestNamespace, cmp.Or(exempt.Own(), manifestNamespace))
-	case noMirrorPodCondition:
-		return want.name == podsValidate && c.Expression == noMirrorPod
 	}
-	return false
+	return !want.mutating && ByLeader(want.name, c) || slices.Contains(LimitsClosed(want.name, cmp.Or(exempt.Own(), manifestNamespace)), c)
 }
 
 // excludesByName says whether an entry leaves out namespaces by their names.
