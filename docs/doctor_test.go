@@ -70,6 +70,6 @@ server has counted of its calls, and by the guard, which is armed only once it w
 `
 
 const doctorFoot = `
-Of files (` + "`--state`" + `) a kind counts as read if there is an object or a typed list of it, of Podgrace's own namespace where it is looked at there alone; give it what there is of all namespaces, and PodPolicies with
+Of files (` + "`--state`" + `) a kind counts as read if there is an object or a typed list of it, of Podgrace's own namespace where it is looked at there alone; give it what there is of all namespaces, and PodPolicies and NodePolicies with
 ` + "`--show-managed-fields`" + `, by which fields are found that an older definition has dropped. ` + "`/version`, `/apis` and `/metrics`" + ` are in no file, and what needs them can't be looked at.
 `

@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -59,7 +60,7 @@ func labelNodes(key, value string) change {
 
 func group(name string) change { return func(s *Snapshot) { s.Groups = append(s.Groups, name) } }
 
-func has(object *appsv1.Deployment) change { return func(s *Snapshot) { s.Add(object) } }
+func has(object runtime.Object) change { return func(s *Snapshot) { s.Add(object) } }
 
 func kubelet(c kubeletconfigv1beta1.KubeletConfiguration) change {
 	return func(s *Snapshot) {
@@ -119,6 +120,22 @@ func failClosed(name string, conditions ...string) change {
 			}
 		}
 	})
+}
+
+// armLimits is what the leader does.
+func armLimits(s *Snapshot) {
+	for i := range s.RoleBindings {
+		s.RoleBindings[i].Subjects = s.RoleBindings[0].Subjects
+	}
+}
+
+// wait sets the timeout of those that validate.
+func wait(seconds int32) change {
+	return func(s *Snapshot) {
+		for i := range s.Validating[0].Webhooks {
+			s.Validating[0].Webhooks[i].TimeoutSeconds = &seconds
+		}
+	}
 }
 
 func gone(s *Snapshot) { // a namespace that was deleted
@@ -343,7 +360,7 @@ func TestFindings(t *testing.T) {
 			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-an-allowed-actor", Expression: `!(request.userInfo.username in ["a"])`})
 		})}, []string{"warning webhook-configurations: not-an-allowed-actor was added"}},
 		"a patient drain":     {false, []change{func(s *Snapshot) { s.Mutating[0].Webhooks[1].TimeoutSeconds = new(int32(5)) }}, []string{"warning webhook-configurations: timeoutSeconds is 5 and not 2"}},
-		"another timeout":     {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(10)) })}, nil},
+		"another timeout":     {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(10)) })}, []string{"warning timeouts: timeoutSeconds is 10, and 5 of the others"}},
 		"asked once":          {false, []change{func(s *Snapshot) { s.Mutating[0].Webhooks[0].ReinvocationPolicy = nil }}, []string{"warning webhook-configurations: reinvocationPolicy is Never"}},
 		"namespaces excluded": {false, []change{excludes(true, "shop", "openshift-*")}, nil},
 		"excluded by kustomize, no beginnings": {false, []change{excludes(true, "shop"), func(s *Snapshot) {
@@ -357,8 +374,8 @@ func TestFindings(t *testing.T) {
 			"warning webhook-configurations: namespace shop is not left out", "warning admission-policies: namespace shop is not left out",
 		}},
 		"excluded more by an expression":                {false, []change{excludes(true, "openshift-*"), func(s *Snapshot) { s.Validating[0].Webhooks[0].MatchConditions[0].Expression = "false" }}, []string{"warning webhook-configurations: not-excluded is another"}},
-		"limits fail closed":                            {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), excludes(true, "shop", "openshift-*")}, nil},
-		"limits fail closed, and static pods with them": {false, []change{failClosed(podLimits, "armed")}, []string{"warning webhook-configurations: no-mirror-pod is gone"}},
+		"limits fail closed":                            {false, []change{armLimits, failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), excludes(true, "shop", "openshift-*")}, nil},
+		"limits fail closed, and static pods with them": {false, []change{armLimits, failClosed(podLimits, "armed")}, []string{"warning webhook-configurations: no-mirror-pod is gone"}},
 		"limits fail closed without asking":             {false, []change{failClosed(podLimits)}, []string{"warning webhook-configurations: failurePolicy is Fail and not Ignore"}},
 		"another entry is armed":                        {false, []change{failClosed(nodeRoad, "armed")}, []string{"warning webhook-configurations: armed was added"}},
 		"no caBundle":                                   {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil })}, []string{"error ca-bundle: no certificate in it"}},
@@ -417,6 +434,19 @@ func TestFindings(t *testing.T) {
 		"a class that is missing":        {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}})}, []string{"warning priority-classes: high"}},
 		"a class that is there":          {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}), func(s *Snapshot) { s.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}}) }}, nil},
 		"the guard is off":               {false, []change{func(s *Snapshot) { s.RoleBindings[0].Annotations = map[string]string{AnnotationGuard: GuardOff} }}, []string{"warning guard: switched the removal guard off"}},
+		"limits are not armed":           {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed")}, []string{"error closed-limits: no replica has answered"}},
+		"limits are not armed, unneeded": {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) { s.PodPolicies = nil }}, []string{"note policies: there is none"}},
+		"limits are off": {false, []change{armLimits, failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) {
+			s.RoleBindings[1].Annotations = map[string]string{AnnotationGuard: GuardOff}
+		}}, []string{"warning closed-limits: somebody has switched limits off"}},
+		"the limits' binding is gone": {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) { s.RoleBindings = s.RoleBindings[:1] }}, []string{"error closed-limits: is gone"}},
+		"a NodePolicy":                {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}})}, nil},
+		"a NodePolicy that is newer": {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers", ManagedFields: []metav1.ManagedFieldsEntry{{
+			APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:later":{}}}`),
+		}}}})}, []string{"warning node-policies: spec.later: written, and not read"}},
+		"all wait for long":              {false, []change{wait(30)}, []string{"note timeouts: timeoutSeconds is 30"}},
+		"all wait as long as they may":   {false, []change{wait(10)}, nil},
+		"none waits":                     {false, []change{wait(2)}, []string{"warning timeouts: a slow moment"}},
 		"the guard is not armed":         {false, []change{func(s *Snapshot) { s.RoleBindings[0].Subjects = nil }}, []string{"error guard: no replica has answered"}},
 		"the guard is idle":              {false, []change{func(s *Snapshot) { s.RoleBindings[0].Subjects = nil; s.PodPolicies[0].Spec.Removal = nil }}, nil},
 		"the guard's binding is gone":    {false, []change{func(s *Snapshot) { s.RoleBindings = nil }}, []string{"error guard: is gone"}},

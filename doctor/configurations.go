@@ -143,7 +143,7 @@ func differs(want, have hook, namespace string) (what []string) {
 		what = append(what, fmt.Sprintf("reinvocationPolicy is %s and not %s", have.Again, want.Again))
 	}
 	// A value of the chart is for the others'.
-	if have.Name == "plain-eviction.removal."+podgraceGroup && have.Seconds > want.Seconds {
+	if have.Name == plainEviction && have.Seconds > want.Seconds {
 		what = append(what, fmt.Sprintf("timeoutSeconds is %d and not %d: while the webhook is away a drain waits so long for each pod", have.Seconds, want.Seconds))
 	}
 	return what
@@ -240,6 +240,49 @@ func admissionsEnforcer(s *Snapshot) []Finding {
 		}
 	}
 	return nil
+}
+
+// plainEviction is the webhook for which a drain waits, and which waits for less than the others.
+const plainEviction = "plain-eviction.removal." + podgraceGroup
+
+// The shortest and the longest that the API server should wait for a webhook, in seconds: at 2 a slow moment of the network is a failure, and one that hangs holds up each pod for twice the longest
+// (docs/install.md, While the webhook does not answer).
+const (
+	shortWait = 2
+	longWait  = 10
+)
+
+// timeouts: nobody has changed that of one webhook, and none is one at which the webhook hardly answers, or holds up pods for long.
+func timeouts(s *Snapshot) (found []Finding) {
+	for value, hooks := range map[string][]hook{"webhook.timeoutSeconds.mutating": hooksOf(s.Mutating, nil), "webhook.timeoutSeconds.validating": hooksOf(nil, s.Validating)} {
+		by := map[int32][]string{}
+		for _, h := range hooks {
+			if h.isOwn() && h.Name != plainEviction {
+				by[h.Seconds] = append(by[h.Seconds], h.Name)
+			}
+		}
+		most := int32(0) // as long as most of them; of as many the longer
+		for seconds, names := range by {
+			if len(names) > len(by[most]) || len(names) == len(by[most]) && seconds > most {
+				most = seconds
+			}
+		}
+		for seconds, names := range by {
+			f := Finding{About: console.Noun(len(names), "webhook", "webhooks") + " " + console.Some(names, 3, ", "), Remedy: "set " + value + " of the chart: docs/install.md, While the webhook does not answer"}
+			switch {
+			case seconds != most:
+				f.Severity, f.Message, f.Remedy = Warning, fmt.Sprintf("timeoutSeconds is %d, and %d of the others", seconds, most), again
+			case seconds <= shortWait:
+				f.Severity, f.Message = Warning, fmt.Sprintf("timeoutSeconds is %d: a slow moment of the network counts as no answer, and what could not be read in time as unknown", seconds)
+			case seconds > longWait:
+				f.Severity, f.Message = Note, fmt.Sprintf("timeoutSeconds is %d: where a replica hangs, each request waits for so long", seconds)
+			default:
+				continue
+			}
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // foreignWebhooks: no other webhook can keep Podgrace's own pods from being created while it is away itself.

@@ -103,14 +103,17 @@ func checks() []check {
 		{"critical-quota", []Source{Version, Nodes, Quotas}, installed, criticalQuota, "no ResourceQuota of the namespace is used up, and on GKE one names the critical classes"},
 		{"limit-range", []Source{LimitRanges, Deployments, DaemonSets}, installed, limitRange, "no LimitRange of the namespace refuses Podgrace's containers or pods, or limits their CPU"},
 		{"webhook-configurations", []Source{Mutating, Validating}, installed, webhookConfigurations, "every webhook is there, and calls the same service for the same rules, objects, namespaces and match conditions, with the failurePolicy, as this version ships them; what values of the chart change (excludedNamespaces, limits.failurePolicy, timeouts) is known"},
+		{"timeouts", []Source{Mutating, Validating}, installed, timeouts, "the API server waits for the webhooks of a configuration equally long, as the chart has it (`webhook.timeoutSeconds`), and for more than 2 s and at most 10"},
 		{"ca-bundle", []Source{Mutating, Validating}, installed, caBundle, "each has a CA, which goes on for a week"},
 		{"admissions-enforcer", []Source{Nodes, Mutating, Validating}, installed, admissionsEnforcer, "on AKS, the annotation is there that keeps AKS out of them"},
 		{"admission-policies", []Source{Deployments, AdmissionPolicies, AdmissionBindings}, installed, admissionPolicies, "the ValidatingAdmissionPolicies are there (those about fences too, and where the volume lock is installed its own), bound with Deny and for all, and for what and with what they judge is as this version ships it"},
 		{"foreign-webhooks", []Source{Mutating, Validating, Namespace}, installed, foreignWebhooks, "no other webhook that fails closed is asked about pods of Podgrace's namespace; one with match conditions is a note, since they are not evaluated"},
 		{"leader", []Source{Leases, Deployments}, deployed, leader, "a replica leads, and has renewed its lease within a minute"},
 		{"policies", []Source{PodPolicies}, installed, policies, "each PodPolicy is in force, by its status"},
+		{"node-policies", []Source{NodePolicies}, installed, nodePolicies, "each NodePolicy can be read whole; it has no status that would say so"},
 		{"priority-classes", []Source{PodPolicies, PriorityClasses}, always, priorityClasses, "the PriorityClasses that policies name exist"},
 		{"guard", []Source{PodPolicies, RoleBindings}, installed, guardState, "the guard is armed if a policy needs it, which it is once the API server got an answer from the webhook; nobody has switched it off"},
+		{"closed-limits", []Source{Validating, PodPolicies, RoleBindings}, installed, closedLimits, "limits that are to fail closed (`limits.failurePolicy=Fail`) are armed if there is a policy; nobody has switched them off"},
 		{"webhook-calls", []Source{Metrics}, installed, webhookCalls, "no call of the webhook failed since the API server that answers started"},
 	}
 }

@@ -184,7 +184,7 @@ func TestRole(t *testing.T) {
 
 // The names are the webhook's own.
 func TestNames(t *testing.T) {
-	if GuardBinding != controllers.GuardBinding || AnnotationGuard != controllers.AnnotationGuard || GuardOff != controllers.GuardOff {
+	if GuardBinding != controllers.GuardBinding || LimitsBinding != controllers.LimitsBinding || AnnotationGuard != controllers.AnnotationGuard || GuardOff != controllers.GuardOff {
 		t.Error("the guard has other names")
 	}
 	var names []string

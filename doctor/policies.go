@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
@@ -249,6 +250,17 @@ func policies(s *Snapshot) (found []Finding) {
 	}
 	for _, r := range sortedRemarks(said) {
 		found = append(found, Finding{Severity: r.severity, About: "PodPolicy " + console.Some(said[r], 3, ", "), Message: r.message, Remedy: r.remedy})
+	}
+	return found
+}
+
+// nodePolicies: they can be read whole.
+func nodePolicies(s *Snapshot) (found []Finding) {
+	for i := range s.NodePolicies {
+		p, about := &s.NodePolicies[i], "NodePolicy "+s.NodePolicies[i].Name
+		if _, err := enforcement.Compile([]*v1alpha1.NodePolicy{p}); err != nil {
+			found = append(found, Finding{Severity: Warning, About: about, Message: console.OneLine(strings.TrimPrefix(err.Error(), about+": ")), Remedy: "docs/versions.md, A field that is not read"})
+		}
 	}
 	return found
 }

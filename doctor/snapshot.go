@@ -25,8 +25,9 @@ const (
 	DefaultNamespace = "podgrace-system"
 	// LeaseName is the lease of the webhook's leader.
 	LeaseName = "podgrace-webhook"
-	// GuardBinding is the RoleBinding that arms the guard; AnnotationGuard with GuardOff on it switches the guard off.
+	// GuardBinding is the RoleBinding that arms the guard, LimitsBinding that of limits that fail closed; AnnotationGuard with GuardOff on one switches off what it arms.
 	GuardBinding    = "podgrace-guard"
+	LimitsBinding   = "podgrace-limits-fail-closed"
 	AnnotationGuard = "podgrace.dev/guard"
 	GuardOff        = "off"
 
@@ -62,6 +63,7 @@ type Snapshot struct {
 	AdmissionBindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	CRDs              []apiextensionsv1.CustomResourceDefinition
 	PodPolicies       []v1alpha1.PodPolicy
+	NodePolicies      []v1alpha1.NodePolicy
 	PriorityClasses   []schedulingv1.PriorityClass
 
 	// Of Podgrace's own namespace; Namespace is nil where that does not exist.
@@ -99,6 +101,8 @@ func (s *Snapshot) Add(o runtime.Object) bool {
 		s.DaemonSets = append(s.DaemonSets, *o)
 	case *v1alpha1.PodPolicy:
 		s.PodPolicies = append(s.PodPolicies, *o)
+	case *v1alpha1.NodePolicy:
+		s.NodePolicies = append(s.NodePolicies, *o)
 	case *schedulingv1.PriorityClass:
 		s.PriorityClasses = append(s.PriorityClasses, *o)
 	default:

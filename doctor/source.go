@@ -19,6 +19,7 @@ const (
 	AdmissionBindings  Source = "validatingadmissionpolicybindings"
 	CRDs               Source = "customresourcedefinitions"
 	PodPolicies        Source = "podpolicies"
+	NodePolicies       Source = "nodepolicies"
 	PriorityClasses    Source = "priorityclasses"
 	Namespace          Source = "namespaces"
 	Pods               Source = "pods"
@@ -85,6 +86,7 @@ func Rights() map[Source]Right {
 		AdmissionBindings:  resource(admission, "validatingadmissionpolicybindings", "list", InCluster),
 		CRDs:               resource("apiextensions.k8s.io", "customresourcedefinitions", "get", InCluster, definitionNames...),
 		PodPolicies:        resource(podgraceGroup, "podpolicies", "list", InCluster),
+		NodePolicies:       resource(podgraceGroup, "nodepolicies", "list", InCluster),
 		PriorityClasses:    resource("scheduling.k8s.io", "priorityclasses", "list", InCluster),
 		Namespace:          resource("", "namespaces", "get", InCluster),
 		Pods:               resource("", "pods", "list", InOwn),
@@ -92,7 +94,7 @@ func Rights() map[Source]Right {
 		Quotas:             resource("", "resourcequotas", "list", InOwn),
 		LimitRanges:        resource("", "limitranges", "list", InOwn),
 		Leases:             resource("coordination.k8s.io", "leases", "get", InOwn, LeaseName),
-		RoleBindings:       resource("rbac.authorization.k8s.io", "rolebindings", "get", InOwn, GuardBinding),
+		RoleBindings:       resource("rbac.authorization.k8s.io", "rolebindings", "get", InOwn, GuardBinding, LimitsBinding),
 		ControllerManagers: resource("", "pods", "list", InKubeSystem),
 	}
 }

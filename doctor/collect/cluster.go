@@ -77,6 +77,7 @@ func FromCluster(ctx context.Context, config *rest.Config, o Options) (*doctor.S
 	r.list(ctx, doctor.AdmissionPolicies, &admissionregistrationv1.ValidatingAdmissionPolicyList{})
 	r.list(ctx, doctor.AdmissionBindings, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{})
 	r.list(ctx, doctor.PodPolicies, &v1alpha1.PodPolicyList{})
+	r.list(ctx, doctor.NodePolicies, &v1alpha1.NodePolicyList{})
 	r.list(ctx, doctor.PriorityClasses, &schedulingv1.PriorityClassList{})
 	for _, name := range doctor.Rights()[doctor.CRDs].Names {
 		r.get(ctx, doctor.CRDs, "", name, &apiextensionsv1.CustomResourceDefinition{})
@@ -130,7 +131,9 @@ func (r *reader) own(ctx context.Context) {
 	r.list(ctx, doctor.Quotas, &corev1.ResourceQuotaList{}, in)
 	r.list(ctx, doctor.LimitRanges, &corev1.LimitRangeList{}, in)
 	r.get(ctx, doctor.Leases, r.s.OwnNamespace, doctor.LeaseName, &coordinationv1.Lease{})
-	r.get(ctx, doctor.RoleBindings, r.s.OwnNamespace, doctor.GuardBinding, &rbacv1.RoleBinding{})
+	for _, name := range doctor.Rights()[doctor.RoleBindings].Names {
+		r.get(ctx, doctor.RoleBindings, r.s.OwnNamespace, name, &rbacv1.RoleBinding{})
+	}
 }
 
 func newSnapshot(o Options) *doctor.Snapshot {
@@ -197,7 +200,7 @@ func (r *reader) list(ctx context.Context, source doctor.Source, list client.Obj
 		return into, r.kube.List(ctx, into, append(slices.Clone(options), &client.ListOptions{Limit: page.Limit, Continue: page.Continue})...)
 	})
 	err := pages.EachListItemWithAlloc(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		if c, is := o.(client.Object); is && source != doctor.PodPolicies { // a policy's say what was written and can't be read (policy.UnreadFields)
+		if c, is := o.(client.Object); is && source != doctor.PodPolicies && source != doctor.NodePolicies { // a policy's say what was written and can't be read (policy.UnreadFields)
 			c.SetManagedFields(nil)
 		}
 		r.s.Add(o)
