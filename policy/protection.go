@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/component-helpers/storage/ephemeral"
 )
 
 // Protection says which pods policies protect. The zero value protects pods with an identity (those of a StatefulSet) or with exclusive storage.
@@ -175,6 +176,17 @@ func ClaimNames(pod *corev1.Pod) []string {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {
 			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return names
+}
+
+// AllClaimNames are those that the pod names, and those that are made for its ephemeral volumes.
+func AllClaimNames(pod *corev1.Pod) []string {
+	names := ClaimNames(pod)
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Ephemeral != nil {
+			names = append(names, ephemeral.VolumeClaimName(pod, v))
 		}
 	}
 	return names

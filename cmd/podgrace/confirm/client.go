@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -127,14 +126,8 @@ func (c *Client) withLease(ctx context.Context, node *corev1.Node) NodeState {
 
 // claims returns the claims that a pod names, and those that were made for its ephemeral volumes.
 func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
-	names := policy.ClaimNames(pod)
-	for _, v := range pod.Spec.Volumes {
-		if v.Ephemeral != nil {
-			names = append(names, ephemeral.VolumeClaimName(pod, &v))
-		}
-	}
 	var claims []Claim
-	for _, name := range names {
+	for _, name := range policy.AllClaimNames(pod) {
 		claim := Claim{Name: name}
 		switch pvc, err := c.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{}); {
 		case err != nil:
