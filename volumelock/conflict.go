@@ -26,6 +26,9 @@ func Conflict(driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) string
 	if driver != nil && driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired {
 		return fmt.Sprintf("CSIDriver %s says attachRequired: false, so that kubelets mount its volumes without waiting", driver.Name)
 	}
+	if driver != nil && driver.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting {
+		return fmt.Sprintf("driver %s is being adopted, and what nodes had mounted before is not known yet: kubectl podgrace volumelock adopt %[1]s goes on", driver.Name)
+	}
 	return ""
 }
 

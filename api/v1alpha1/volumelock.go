@@ -13,6 +13,12 @@ const (
 	AnnotationVolumeLock = "podgrace.dev/volume-lock"
 	// AnnotationConfirmRelease of a VolumeLock is a person's word that its node does not use the volume and can't: LOCK-UID/ATTACHMENT-UID/SINCE, its own UID and what status.release has.
 	AnnotationConfirmRelease = "podgrace.dev/confirm-release"
+	// AnnotationGated of a CSIDriver says that kubectl podgrace volumelock adopt made it anew, and how far that has come: GatedAdopting, GatedAdopted.
+	AnnotationGated = "podgrace.dev/gated"
+	// GatedAdopting: it is not known yet what nodes had mounted before, and nothing of the driver is attached.
+	GatedAdopting = "Adopting"
+	// GatedAdopted: all of that has its VolumeLock.
+	GatedAdopted = "Adopted"
 )
 
 // ConditionConflict of a VolumeLock: its driver can't be gated, so that kubelets may mount the volume without asking. Nothing but the end of the instance releases it meanwhile.
