@@ -1,0 +1,275 @@
+package adoption
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/volumelock"
+)
+
+// Stage is how far an adoption has come.
+type Stage string
+
+// The stages.
+const (
+	// None: there is no such driver.
+	None Stage = "None"
+	// Ungated: the CSIDriver is to be deleted and made anew.
+	Ungated Stage = "Ungated"
+	// Deleted: it was deleted, and is to be made anew.
+	Deleted Stage = "Deleted"
+	// Attaches: it says attachRequired already, and nobody has adopted what is mounted.
+	Attaches Stage = "Attaches"
+	// Adopting: it was made anew, and is to be looked at again.
+	Adopting Stage = "Adopting"
+	// Adopted: all is done.
+	Adopted Stage = "Adopted"
+)
+
+// Code is a kind of obstacle, by which a person says that it is no reason.
+type Code string
+
+// The obstacles. Those of Waivable a person can know more of than can be read.
+const (
+	NoDriver     Code = "no-driver"
+	OwnAttacher  Code = "own-attacher"
+	AttachesSelf Code = "attaches"
+	Managed      Code = "managed"
+	NoVolumeLock Code = "no-volume-lock"
+	SilentNodes  Code = "silent-nodes"
+	TwoNodes     Code = "two-nodes"
+	Locked       Code = "locked"
+	NodeUnknown  Code = "node-unknown"
+	NotAdopted   Code = "not-adopted"
+	Waiting      Code = "waiting"
+	Held         Code = "held"
+)
+
+// Waivable are the obstacles in spite of which one can go on.
+func Waivable() []Code {
+	return []Code{AttachesSelf, Managed, NoVolumeLock, SilentNodes, NotAdopted, Held}
+}
+
+// Obstacle stands against it.
+type Obstacle struct {
+	Code Code
+	// What is so, and what to do about it.
+	What, Help string
+	// Waived: it was said that it is no reason.
+	Waived bool
+}
+
+// Plan is what is done to adopt a driver.
+type Plan struct {
+	Driver string
+	Stage  Stage
+	// Old is the CSIDriver that is deleted; nil: none is.
+	Old *storagev1.CSIDriver
+	// New is the CSIDriver that is made; nil: none is.
+	New *storagev1.CSIDriver
+	// Locks are made.
+	Locks []v1alpha1.VolumeLock
+	// Users are the pods for which each of the locks is made, by the lock's name, NAMESPACE/NAME.
+	Users map[string][]string
+	// Standing is how many adopted VolumeLocks are there already.
+	Standing int
+	// Shared is how many PersistentVolumes several nodes may mount, which are attached at once.
+	Shared int
+	// Undecided are pods of which it does not show yet whether their node waits for the gate.
+	Undecided []string
+	Obstacles []Obstacle
+}
+
+// Refused says whether something stands against it.
+func (p *Plan) Refused() bool { return refused(p.Obstacles) }
+
+func refused(all []Obstacle) bool {
+	return slices.ContainsFunc(all, func(o Obstacle) bool { return !o.Waived })
+}
+
+// PlanFor plans an adoption, in spite of these obstacles.
+func PlanFor(f *Facts, despite ...Code) *Plan {
+	p := &Plan{Driver: f.Driver, Stage: stage(f), Users: map[string][]string{}}
+	switch p.Stage {
+	case None:
+		p.Obstacles = append(p.Obstacles, Obstacle{Code: NoDriver, What: "there is no CSIDriver " + f.Driver, Help: "kubectl get csidrivers lists those that are there"})
+		return p
+	case Adopted:
+		return p
+	case Ungated:
+		p.Old, p.New = f.Object, wanted(f.Object)
+		p.owners(f.Object)
+	case Deleted:
+		p.New = wanted(f.Kept)
+	case Attaches:
+		p.attaches(f)
+	case Adopting:
+	}
+	p.volumeLock(f)
+	if names := f.silent(); len(names) > 0 {
+		p.Obstacles = append(p.Obstacles, Obstacle{Code: SilentNodes,
+			What: fmt.Sprintf("%s not ready: %s. What they have mounted is not known, since their pods may have been deleted by force", console.Plural(len(names), "node is", "nodes are"), console.Some(names, 5, ", ")),
+			Help: "wait until they are ready; or have them fenced (kubectl podgrace fence NODE), or confirm that they are off (kubectl podgrace confirm node/NODE)"})
+	}
+	p.uses(f)
+	waive(p.Obstacles, despite)
+	return p
+}
+
+func waive(all []Obstacle, despite []Code) {
+	for i := range all {
+		all[i].Waived = slices.Contains(despite, all[i].Code) && slices.Contains(Waivable(), all[i].Code)
+	}
+}
+
+func stage(f *Facts) Stage {
+	switch d := f.Object; {
+	case d == nil && f.Kept == nil:
+		return None
+	case d == nil:
+		return Deleted
+	case d.Spec.AttachRequired != nil && !*d.Spec.AttachRequired:
+		return Ungated
+	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting:
+		return Adopting
+	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopted:
+		return Adopted
+	}
+	return Attaches
+}
+
+// wanted is the CSIDriver as it is to be.
+func wanted(d *storagev1.CSIDriver) *storagev1.CSIDriver {
+	return anew(d, true, v1alpha1.GatedAdopting)
+}
+
+// anew is a CSIDriver to be made in the place of another: with its labels, annotations, owners and spec.
+func anew(d *storagev1.CSIDriver, attach bool, mark string) *storagev1.CSIDriver {
+	n := &storagev1.CSIDriver{
+		TypeMeta:   metav1.TypeMeta{APIVersion: storagev1.SchemeGroupVersion.String(), Kind: "CSIDriver"},
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Labels: maps.Clone(d.Labels), Annotations: maps.Clone(d.Annotations), OwnerReferences: slices.Clone(d.OwnerReferences)},
+		Spec:       *d.Spec.DeepCopy(),
+	}
+	n.Spec.AttachRequired = &attach
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	delete(n.Annotations, v1alpha1.AnnotationGated)
+	if mark != "" {
+		n.Annotations[v1alpha1.AnnotationGated] = mark
+	}
+	if len(n.Annotations) == 0 {
+		n.Annotations = nil
+	}
+	return n
+}
+
+func (p *Plan) owners(d *storagev1.CSIDriver) {
+	for _, o := range ownersOf(d) {
+		p.Obstacles = append(p.Obstacles, Obstacle{Code: Managed, What: "the CSIDriver is kept by " + o.who, Help: o.help})
+	}
+}
+
+// attaches: who attaches volumes by a driver of their own has an attacher, and two are too many.
+func (p *Plan) attaches(f *Facts) {
+	for i := range f.Attachments {
+		if why := volumelock.Conflict(f.Object, &f.Attachments[i]); f.Attachments[i].Spec.Attacher == f.Driver && why != "" {
+			p.Obstacles = append(p.Obstacles, Obstacle{Code: OwnAttacher, What: why, Help: "its volumes are attached already: leave it as it is"})
+			return
+		}
+	}
+	p.Obstacles = append(p.Obstacles, Obstacle{Code: AttachesSelf, What: "the CSIDriver says attachRequired: true already, so that it may have an attacher of its own",
+		Help: "if it has none (no external-attacher beside its controller), its running mounts can be adopted"})
+}
+
+func (p *Plan) volumeLock(f *Facts) {
+	what := ""
+	switch {
+	case f.GatedUnknown != "":
+		what = "whether the volume lock runs for it is not known: " + f.GatedUnknown
+	case !slices.Contains(f.Gated, f.Driver):
+		what = "the volume lock that runs does not gate it (--drivers)"
+	default:
+		return
+	}
+	p.Obstacles = append(p.Obstacles, Obstacle{Code: NoVolumeLock, What: what,
+		Help: "name it in --drivers of the Deployment podgrace-volumelock first (docs/volume-lock.md): without it nothing is attached, and pods wait"})
+}
+
+// uses makes a lock for each volume that a pod uses past the gate.
+func (p *Plan) uses(f *Facts) {
+	all, shared := f.uses()
+	p.Shared = shared
+	if p.Stage == Adopting || p.Stage == Attaches { // who waits for the gate has its volume in volumesInUse
+		all = slices.DeleteFunc(all, func(u use) bool { return f.gated(&u) })
+		for _, u := range all {
+			if !u.begun {
+				p.Undecided = append(p.Undecided, u.pods...)
+			}
+		}
+	}
+	byLock := map[string][]use{}
+	for _, u := range all {
+		byLock[u.lock] = append(byLock[u.lock], u)
+	}
+	for _, lock := range slices.Sorted(maps.Keys(byLock)) {
+		p.use(f, f.lock(lock), byLock[lock])
+	}
+}
+
+// use is about one volume, on one node or on several.
+func (p *Plan) use(f *Facts, there *v1alpha1.VolumeLock, on []use) {
+	u := on[0]
+	n := f.node(u.node)
+	refuse := func(code Code, what, help string) {
+		p.Obstacles = append(p.Obstacles, Obstacle{Code: code, What: what, Help: help})
+	}
+	switch {
+	case len(on) > 1:
+		var where []string
+		for _, u := range on {
+			where = append(where, fmt.Sprintf("%s (%s)", u.node, console.Some(u.pods, 3, ", ")))
+		}
+		refuse(TwoNodes, fmt.Sprintf("volume %s is used on %d nodes: %s", u.volume.Name, len(on), strings.Join(where, ", ")), "delete the pods on all but one of them, and wait until they are gone")
+	case n == nil || n.UID == "" || n.Status.NodeInfo.BootID == "":
+		refuse(NodeUnknown, fmt.Sprintf("volume %s is used on node %s (%s), and there is no such Node that says which boot it has", u.volume.Name, u.node, console.Some(u.pods, 3, ", ")), "wait until the pods are gone, or the Node is back")
+	case there == nil:
+		l := lockFor(f.Driver, u, v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: n.Status.NodeInfo.BootID})
+		p.Locks, p.Users[l.Name] = append(p.Locks, l), u.pods
+	case !there.Spec.Adopted || there.Spec.Node.UID != n.UID || there.Spec.Node.BootID != n.Status.NodeInfo.BootID:
+		refuse(Locked, fmt.Sprintf("volume %s is used on node %s (%s), and a VolumeLock of before does not say so: %s", u.volume.Name, u.node, console.Some(u.pods, 3, ", "), volumelock.Whose(there)),
+			"if that node does not use it any more: kubectl podgrace volumelock confirm "+there.Name)
+	default:
+		p.Standing++
+	}
+}
+
+// lockFor is the VolumeLock of a volume that a node had mounted before.
+func lockFor(driver string, u use, node v1alpha1.BootReference) v1alpha1.VolumeLock {
+	v, _ := volumelock.VolumeOf(u.volume) // uses has seen to it
+	handle := u.volume.Spec.CSI.VolumeHandle
+	return v1alpha1.VolumeLock{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "VolumeLock"},
+		ObjectMeta: metav1.ObjectMeta{Name: u.lock},
+		Spec: v1alpha1.VolumeLockSpec{
+			Driver: v.Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: u.volume.Name, VolumeHandle: handle,
+			Node: node, Attachment: v1alpha1.AttachmentReference{Name: attachmentName(handle, driver, u.node)}, Adopted: true,
+		},
+	}
+}
+
+// Names of the waivable obstacles, for people.
+func Names() string {
+	var all []string
+	for _, c := range Waivable() {
+		all = append(all, string(c))
+	}
+	return strings.Join(all, ", ")
+}
