@@ -7,9 +7,13 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
@@ -45,6 +49,19 @@ func (o *agreeOptions) Complete() (err error) {
 	o.config.QPS, o.config.Burst = 50, 300 // as kubectl's
 	o.config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
 	return nil
+}
+
+// confirmClient reads what a person confirms, and writes it.
+func (o *agreeOptions) confirmClient() (*confirm.Client, error) {
+	kube, err := kubernetes.NewForConfig(o.config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	others, err := dynamic.NewForConfig(o.config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	return &confirm.Client{Kube: kube, Dynamic: others, Clock: clock.RealClock{}}, nil
 }
 
 // Validate says what is wrong with the options of a command that does something, such as confirm.

@@ -9,9 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
@@ -140,15 +138,10 @@ func quote(word string) string {
 
 // runConfirm asks and writes.
 func runConfirm(ctx context.Context, t cli.Terminal, o *confirmOptions) error {
-	kube, err := kubernetes.NewForConfig(o.config)
+	client, err := o.confirmClient()
 	if err != nil {
-		return fmt.Errorf("configure the client: %w", err)
+		return err
 	}
-	others, err := dynamic.NewForConfig(o.config)
-	if err != nil {
-		return fmt.Errorf("configure the client: %w", err)
-	}
-	client := &confirm.Client{Kube: kube, Dynamic: others, Clock: clock.RealClock{}}
 	s := &confirm.Session{
 		Reader: client, Writer: client, In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style,
 		Commands: confirm.Commands{Self: o.name, Flags: o.carried},

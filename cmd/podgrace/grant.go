@@ -8,9 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
@@ -96,17 +93,12 @@ func parseException(args []string) (string, error) {
 
 // runGrant asks and writes.
 func runGrant(ctx context.Context, t cli.Terminal, o *grantOptions) error {
-	kube, err := kubernetes.NewForConfig(o.config)
+	reader, err := o.confirmClient()
 	if err != nil {
-		return fmt.Errorf("configure the client: %w", err)
+		return err
 	}
-	others, err := dynamic.NewForConfig(o.config)
-	if err != nil {
-		return fmt.Errorf("configure the client: %w", err)
-	}
-	client := &confirm.ExceptionClient{Client: &confirm.Client{Kube: kube, Dynamic: others, Clock: clock.RealClock{}}}
 	s := &confirm.Session{In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style}
-	granted, err := s.Grant(ctx, client, o.namespace, o.exception)
+	granted, err := s.Grant(ctx, &confirm.ExceptionClient{Client: reader}, o.namespace, o.exception)
 	if err == nil && !granted {
 		return cli.ErrNo
 	}

@@ -57,7 +57,7 @@ func newRoot(t cli.Terminal, name string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cli.Declare(root, t, name, version.Of(version.CommandLine))
-	root.AddCommand(newReview(t, name), newTest(t, name), newDiff(t, name), newExplain(t, name), newCompile(t, name), newConfirm(t, name), newGrant(t, name), newStatus(t, name), newDoctor(t, name), newFence(t, name), newPreview(name), newVersion())
+	root.AddCommand(newReview(t, name), newTest(t, name), newDiff(t, name), newExplain(t, name), newCompile(t, name), newConfirm(t, name), newGrant(t, name), newStatus(t, name), newDoctor(t, name), newFence(t, name), newVolumeLock(t, name), newPreview(name), newVersion())
 	return root
 }
 

@@ -141,7 +141,7 @@ func (s *Session) Grant(ctx context.Context, g Granter, namespace, name string) 
 			fmt.Fprintf(s.Out, "Dry run: nothing was changed. It would grant generation %d\n", f.Exception.Generation)
 			return true, nil
 		}
-		agreed, err := s.agreed(ctx, "the exception's name to grant it", name)
+		agreed, err := s.Agreed(ctx, "the exception's name to grant it", name)
 		if !agreed || err != nil {
 			return agreed, err
 		}

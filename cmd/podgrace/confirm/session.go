@@ -59,7 +59,7 @@ func (s *Session) Pod(ctx context.Context, namespace, name string) (bool, error)
 		if s.DryRun {
 			return s.dryRun(guard.AnnotationConfirmForceDelete, guard.ConfirmPod(f.Pod, f.Node, f.Now))
 		}
-		agreed, err := s.agreed(ctx, "the pod's name to confirm that it may run twice", name)
+		agreed, err := s.Agreed(ctx, "the pod's name to confirm that it may run twice", name)
 		if !agreed || err != nil {
 			return agreed, err
 		}
@@ -84,7 +84,7 @@ func (s *Session) Node(ctx context.Context, name string) (bool, error) {
 		if s.DryRun {
 			return s.dryRun(guard.AnnotationConfirmOff, guard.ConfirmOff(f.Node, f.Lease))
 		}
-		agreed, err := s.agreed(ctx, "the node's name to confirm that it is off", name)
+		agreed, err := s.Agreed(ctx, "the node's name to confirm that it is off", name)
 		if !agreed || err != nil {
 			return agreed, err
 		}
@@ -136,8 +136,8 @@ func (s *Session) dryRun(annotation, value string) (bool, error) {
 	return true, nil
 }
 
-// agreed says whether the confirmation is to be written.
-func (s *Session) agreed(ctx context.Context, what, name string) (bool, error) {
+// Agreed says whether the person agrees to what was shown: by typing a name, or with Yes before.
+func (s *Session) Agreed(ctx context.Context, what, name string) (bool, error) {
 	if s.Yes {
 		return true, nil
 	}

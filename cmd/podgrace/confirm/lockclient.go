@@ -1,0 +1,118 @@
+package confirm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/policy"
+)
+
+// LockClient is a Client that reads VolumeLocks and confirms releases.
+type LockClient struct {
+	*Client
+}
+
+var _ Releaser = (*LockClient)(nil)
+
+var volumeLocks = v1alpha1.GroupVersion.WithResource("volumelocks")
+
+// Lock is of Releaser. Who may confirm need not be allowed to read nodes, volumes and pods.
+func (c *LockClient) Lock(ctx context.Context, name string) (LockFacts, error) {
+	l, err := c.find(ctx, name)
+	if err != nil {
+		return LockFacts{}, err
+	}
+	f := LockFacts{Now: c.Clock.Now(), Lock: l}
+	node, err := c.Kube.CoreV1().Nodes().Get(ctx, l.Spec.Node.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		f.Node = node
+	case !apierrors.IsNotFound(err):
+		f.NodeUnknown = why(err)
+	}
+	if f.Pods, err = c.using(ctx, l); err != nil {
+		f.PodsUnknown = why(err)
+	}
+	return f, nil
+}
+
+// find reads the VolumeLock of the name, or that of the PersistentVolume.
+func (c *LockClient) find(ctx context.Context, name string) (*v1alpha1.VolumeLock, error) {
+	u, err := c.Dynamic.Resource(volumeLocks).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		return lockOf(u.Object)
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read VolumeLock %s: %w", name, err)
+	}
+	list, err := c.Dynamic.Resource(volumeLocks).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list VolumeLocks: %w", err)
+	}
+	for i := range list.Items {
+		if l, err := lockOf(list.Items[i].Object); err == nil && l.Spec.PersistentVolume == name {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no VolumeLock %s, and none by a PersistentVolume of that name: nobody holds it", name)
+}
+
+func lockOf(object map[string]any) (*v1alpha1.VolumeLock, error) {
+	l := &v1alpha1.VolumeLock{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, l); err != nil {
+		return nil, fmt.Errorf("decode a VolumeLock: %w", err)
+	}
+	return l, nil
+}
+
+// using are the pods of the holder that use the volume by the PersistentVolume that the lock names.
+func (c *LockClient) using(ctx context.Context, l *v1alpha1.VolumeLock) (names []string, err error) {
+	pv, err := c.Kube.CoreV1().PersistentVolumes().Get(ctx, l.Spec.PersistentVolume, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	claim := pv.Spec.ClaimRef
+	pods, err := c.Kube.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", l.Spec.Node.Name).String()})
+	if err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Spec.NodeName == l.Spec.Node.Name && !graceperiod.Finished(p) && slices.Contains(policy.AllClaimNames(p), claim.Name) {
+			names = append(names, podName(p))
+		}
+	}
+	return names, nil
+}
+
+// Release is of Releaser.
+func (c *LockClient) Release(ctx context.Context, l *v1alpha1.VolumeLock, text string) error {
+	patch, err := annotation(map[string]any{"uid": l.UID, "resourceVersion": l.ResourceVersion}, v1alpha1.AnnotationConfirmRelease, text)
+	if err != nil {
+		return err
+	}
+	_, err = c.Dynamic.Resource(volumeLocks).Patch(ctx, l.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	switch {
+	case err == nil:
+		c.note(ctx, corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "VolumeLock", Name: l.Name, UID: l.UID}, "ReleaseConfirmed",
+			fmt.Sprintf("it was confirmed that node %s does not use volume %s any more", l.Spec.Node.Name, l.Spec.PersistentVolume))
+		return nil
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("VolumeLock %s is gone meanwhile: the volume is released", l.Name)
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("VolumeLock %s is not what was shown any more: nothing was confirmed, look again", l.Name)
+	}
+	return fmt.Errorf("write the confirmation to VolumeLock %s: %w", l.Name, err)
+}

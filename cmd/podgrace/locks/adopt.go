@@ -1,0 +1,236 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/volumelock/adoption"
+)
+
+// Adopter carries out what was planned, after a person has agreed.
+type Adopter struct {
+	*Client
+	// Session asks the person.
+	Session *confirm.Session
+	Clock   clock.Clock
+	// Settle is how long kubelets get to see the CSIDriver that was made anew.
+	Settle time.Duration
+	// Despite are the obstacles that are no reason.
+	Despite []adoption.Code
+}
+
+const (
+	// lookAgain is how long is waited for what passes by itself.
+	lookAgain = time.Second
+	// patience is how long it is tried to make the CSIDriver anew, and waited for pods that are on the way: a kubelet reports what it is to mount within 10 s.
+	patience = time.Minute
+)
+
+// Adopt says whether the driver is adopted.
+func (a *Adopter) Adopt(ctx context.Context, driver string) (bool, error) {
+	f, err := a.Facts(ctx, driver)
+	if err != nil {
+		return false, err
+	}
+	s, p := a.Session, adoption.PlanFor(f, a.Despite...)
+	fmt.Fprint(s.Out, p.Text(s.Style))
+	switch {
+	case p.Refused():
+		return false, nil
+	case p.Stage == adoption.Adopted:
+		return true, a.forget(ctx, driver)
+	}
+	if err := a.show(p.New); err != nil {
+		return false, err
+	}
+	if s.DryRun {
+		return a.tried(a.begin(ctx, client.NewDryRunClient(a.Kube), p))
+	}
+	if agreed, err := s.Agreed(ctx, "the driver's name to have it adopted", driver); !agreed || err != nil {
+		return false, err
+	}
+	if err := a.begin(ctx, client.WithFieldOwner(a.Kube, fieldManager), p); err != nil {
+		return false, err
+	}
+	if p.New != nil {
+		if err := a.create(ctx, p.New); err != nil {
+			return false, err
+		}
+	}
+	return a.settle(ctx, driver)
+}
+
+// show prints the CSIDriver that is to be made, so that whoever has the text can make it.
+func (a *Adopter) show(d *storagev1.CSIDriver) error {
+	if d == nil {
+		return nil
+	}
+	text, err := yaml.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("encode CSIDriver %s: %w", d.Name, err)
+	}
+	fmt.Fprintf(a.Session.Out, "\nThe CSIDriver that is made:\n\n")
+	_, err = console.TextWriter(a.Session.Out).Write(text)
+	fmt.Fprintln(a.Session.Out)
+	return err
+}
+
+func (a *Adopter) tried(err error) (bool, error) {
+	if err != nil {
+		return false, fmt.Errorf("dry run: %w", err)
+	}
+	fmt.Fprintln(a.Session.Out, "Dry run: nothing was changed.")
+	return true, nil
+}
+
+// begin does what comes before the CSIDriver is made anew.
+func (a *Adopter) begin(ctx context.Context, kube client.Client, p *adoption.Plan) error {
+	if p.Old != nil {
+		if err := keep(ctx, kube, a.Namespace, p.New); err != nil {
+			return err
+		}
+	}
+	if err := a.take(ctx, kube, p.Locks); err != nil {
+		return fmt.Errorf("CSIDriver %s was not changed: %w", p.Driver, err)
+	}
+	switch {
+	case p.Old != nil:
+		return remove(ctx, kube, p.Old)
+	case p.Stage == adoption.Attaches:
+		d, err := a.driver(ctx, p.Driver)
+		if err != nil || d == nil {
+			return errors.Join(err, fmt.Errorf("CSIDriver %s is gone meanwhile", p.Driver))
+		}
+		return mark(ctx, kube, d, v1alpha1.GatedAdopting)
+	}
+	return nil
+}
+
+// take makes VolumeLocks.
+func (a *Adopter) take(ctx context.Context, kube client.Client, locks []v1alpha1.VolumeLock) error {
+	for i := range locks {
+		l := locks[i].DeepCopy()
+		switch err := kube.Create(ctx, l); {
+		case apierrors.IsAlreadyExists(err):
+			return fmt.Errorf("VolumeLock %s of volume %s was made meanwhile: look again", l.Name, l.Spec.PersistentVolume)
+		case err != nil:
+			return fmt.Errorf("make the VolumeLock of volume %s for node %s: %w", l.Spec.PersistentVolume, l.Spec.Node.Name, err)
+		}
+	}
+	return nil
+}
+
+// create makes the CSIDriver anew. It is tried for a while: until then no volume of the driver is mounted.
+func (a *Adopter) create(ctx context.Context, d *storagev1.CSIDriver) error {
+	began := a.Clock.Now()
+	for {
+		err := a.createOnce(ctx, d)
+		if err == nil || a.Clock.Since(began) > patience || errors.Is(err, errPutBack) {
+			return err
+		}
+		if wait := a.wait(ctx, lookAgain); wait != nil {
+			return errors.Join(err, wait)
+		}
+	}
+}
+
+var errPutBack = errors.New("somebody put it back as it was")
+
+func (a *Adopter) createOnce(ctx context.Context, d *storagev1.CSIDriver) error {
+	err := a.Kube.Create(ctx, d.DeepCopy(), client.FieldOwner(fieldManager))
+	if err == nil {
+		return nil
+	}
+	if apierrors.IsAlreadyExists(err) {
+		switch now, read := a.driver(ctx, d.Name); {
+		case read != nil:
+			err = read
+		case now != nil && now.DeletionTimestamp == nil && now.Annotations[v1alpha1.AnnotationGated] == d.Annotations[v1alpha1.AnnotationGated] && attaches(now) == attaches(d):
+			return nil // an answer that was lost
+		case now != nil && now.DeletionTimestamp == nil:
+			return fmt.Errorf("CSIDriver %s: %w, with attachRequired: %t: look who does (its managedFields tell), and set attachRequired there", d.Name, errPutBack, attaches(now))
+		}
+	}
+	return fmt.Errorf("make CSIDriver %s anew: NOTHING OF IT IS MOUNTED UNTIL IT IS THERE. Give the same command again, or make it as it is shown above, or kept in ConfigMap %s/%s: %w", d.Name, a.Namespace, keptName(d.Name), err)
+}
+
+// attaches says what a CSIDriver without the field means, too.
+func attaches(d *storagev1.CSIDriver) bool {
+	return d.Spec.AttachRequired == nil || *d.Spec.AttachRequired
+}
+
+// settle looks again once kubelets have seen the CSIDriver, and adopts what pods use that came in between.
+func (a *Adopter) settle(ctx context.Context, driver string) (bool, error) {
+	out := a.Session.Out
+	fmt.Fprintf(out, "CSIDriver %s is there with attachRequired: true. Waiting for %s, until kubelets have seen it.\n", driver, a.Settle)
+	if err := a.wait(ctx, a.Settle); err != nil {
+		return false, err
+	}
+	for began := a.Clock.Now(); ; {
+		f, err := a.Facts(ctx, driver)
+		if err != nil {
+			return false, err
+		}
+		p := adoption.PlanFor(f, a.Despite...)
+		switch {
+		case p.Stage == adoption.Adopted: // by another one
+			return true, a.forget(ctx, driver)
+		case p.Stage != adoption.Adopting:
+			return false, fmt.Errorf("CSIDriver %s was changed meanwhile, and is not what was made: give the command again", driver)
+		case p.Refused():
+			fmt.Fprint(out, p.Text(a.Session.Style))
+			fmt.Fprintf(out, "Nothing of driver %s is attached until it is adopted as a whole: do what is said above, and give the command again.\n", driver)
+			return false, nil
+		case len(p.Undecided) > 0 && a.Clock.Since(began) < patience:
+			if err := a.wait(ctx, lookAgain); err != nil {
+				return false, err
+			}
+		case len(p.Locks) > 0:
+			if err := a.take(ctx, client.WithFieldOwner(a.Kube, fieldManager), p.Locks); err != nil {
+				return false, err
+			}
+			fmt.Fprintf(out, "Adopted %s of pods that came meanwhile.\n", console.Plural(len(p.Locks), "volume", "volumes"))
+		default:
+			if err := mark(ctx, client.WithFieldOwner(a.Kube, fieldManager), f.Object, v1alpha1.GatedAdopted); err != nil {
+				return false, err
+			}
+			fmt.Fprintf(out, "Driver %s is adopted: new mounts of its volumes wait for the volume lock.\n", driver)
+			return true, a.forget(ctx, driver)
+		}
+	}
+}
+
+func (a *Adopter) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.Clock.After(d):
+		return nil
+	}
+}
+
+// Codes reads obstacles that are no reason.
+func Codes(given []string) (codes []adoption.Code, err error) {
+	for _, g := range given {
+		if !slices.Contains(adoption.Waivable(), adoption.Code(g)) {
+			return nil, fmt.Errorf("--despite %s: it is one of %s", g, adoption.Names())
+		}
+		codes = append(codes, adoption.Code(g))
+	}
+	return codes, nil
+}

@@ -1,0 +1,301 @@
+package locks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/volumelock/adoption"
+)
+
+const driver = "nfs.csi.k8s.io"
+
+// objects are a driver that attaches nothing, with one volume that a pod of node a uses.
+func objects() []client.Object {
+	return []client.Object{
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "old", Labels: map[string]string{"tier": "storage"}, Annotations: map[string]string{"note": "kept"}},
+			Spec: storagev1.CSIDriverSpec{AttachRequired: new(false), PodInfoOnMount: new(true), FSGroupPolicy: new(storagev1.FileFSGroupPolicy)}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: "podgrace-volumelock", Labels: map[string]string{"app.kubernetes.io/name": "podgrace-volumelock"}},
+			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"--drivers=other," + driver}}}}}}},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			ClaimRef:               &corev1.ObjectReference{Namespace: "shop", Name: "data"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "handle"}}}},
+		node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue),
+		pod("db-0", "a"),
+	}
+}
+
+func node(name string, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-" + name},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+}
+
+func pod(name, node string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: corev1.PodStatus{Phase: corev1.PodRunning}, Spec: corev1.PodSpec{NodeName: node,
+		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+}
+
+// adopter answers yes, waits for nothing, and prints into out.
+func adopter(kube client.Client, out *bytes.Buffer) *Adopter {
+	return &Adopter{Client: &Client{Kube: kube, Namespace: "podgrace-system"}, Clock: testclock.NewFakeClock(time.Now()), Session: &confirm.Session{Out: out, Err: out, Yes: true}}
+}
+
+func newKube(list ...client.Object) client.WithWatch {
+	return fake.NewClientBuilder().WithScheme(NewScheme()).WithReturnManagedFields().WithObjects(list...).Build()
+}
+
+func get[T client.Object](t *testing.T, kube client.Client, name string, into T) T {
+	t.Helper()
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: name}, into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+func locked(t *testing.T, kube client.Client) []v1alpha1.VolumeLock {
+	t.Helper()
+	var list v1alpha1.VolumeLockList
+	if err := kube.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+func adopted(t *testing.T, kube client.Client) {
+	t.Helper()
+	d := get(t, kube, driver, &storagev1.CSIDriver{})
+	if d.UID == "old" || !*d.Spec.AttachRequired || d.Annotations[v1alpha1.AnnotationGated] != v1alpha1.GatedAdopted {
+		t.Errorf("the CSIDriver is %+v", d)
+	}
+	if !*d.Spec.PodInfoOnMount || *d.Spec.FSGroupPolicy != storagev1.FileFSGroupPolicy || d.Labels["tier"] != "storage" || d.Annotations["note"] != "kept" {
+		t.Errorf("it is not as it was: %+v", d)
+	}
+	all := locked(t, kube)
+	if len(all) != 1 || all[0].Spec.Node != (v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}) || !all[0].Spec.Adopted || all[0].Spec.PersistentVolume != "pv" {
+		t.Errorf("the locks are %+v", all)
+	}
+	// The attach/detach controller calls the VolumeAttachment so: the sha256 of handle, driver and node.
+	if len(all) == 1 && all[0].Spec.Attachment.Name != "csi-2c70e76a5d184dfb20f1698a36871b63a3c416742cf4f5d7ee508389ad9912bd" {
+		t.Errorf("its VolumeAttachment is %q", all[0].Spec.Attachment.Name)
+	}
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "podgrace-system", Name: keptName(driver)}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the copy is still there: %v", err)
+	}
+}
+
+func TestAdoptAndLeave(t *testing.T) {
+	t.Parallel()
+	kube, out := newKube(objects()...), &bytes.Buffer{}
+	a := adopter(kube, out)
+	a.Session.DryRun = true
+	if done, err := a.Adopt(t.Context(), driver); !done || err != nil || get(t, kube, driver, &storagev1.CSIDriver{}).UID != "old" || len(locked(t, kube)) > 0 {
+		t.Fatalf("a dry run: %t, %v\n%s", done, err, out)
+	}
+	a.Session.DryRun = false
+	if done, err := a.Adopt(t.Context(), driver); !done || err != nil {
+		t.Fatalf("%t, %v\n%s", done, err, out)
+	}
+	adopted(t, kube)
+	if done, err := a.Adopt(t.Context(), driver); !done || err != nil {
+		t.Errorf("again: %t, %v\n%s", done, err, out)
+	}
+	if done, err := a.Leave(t.Context(), driver); !done || err != nil {
+		t.Fatalf("leave: %t, %v\n%s", done, err, out)
+	}
+	d := get(t, kube, driver, &storagev1.CSIDriver{})
+	if *d.Spec.AttachRequired || d.Annotations[v1alpha1.AnnotationGated] != "" || d.Annotations["note"] != "kept" || len(locked(t, kube)) > 0 {
+		t.Errorf("after leaving: %+v, %+v", d, locked(t, kube))
+	}
+}
+
+// TestEndsAnywhere ends the command at each of its writes, before it and after it: the next command goes on.
+func TestEndsAnywhere(t *testing.T) {
+	t.Parallel()
+	died := errors.New("it ended here")
+	for n := 0; ; n++ {
+		kube := newKube(objects()...)
+		count, dead := 0, false
+		at := func(do func() error) error {
+			count++
+			switch {
+			case dead || n == 2*(count-1):
+				dead = true
+				return died
+			case n == 2*count-1:
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+				dead = true
+				return died
+			}
+			return do()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		mortal := interceptor.NewClient(kube, interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				defer func() {
+					if dead {
+						cancel()
+					}
+				}()
+				return at(func() error { return c.Create(context.WithoutCancel(ctx), o, opts...) })
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				return at(func() error { return c.Delete(ctx, o, opts...) })
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				return at(func() error { return c.Patch(ctx, o, p, opts...) })
+			},
+		})
+		out := &bytes.Buffer{}
+		done, err := adopter(mortal, out).Adopt(ctx, driver)
+		cancel()
+		if !dead {
+			if !done || err != nil || count < 6 { // the copy, a lock, the old CSIDriver, the new one, its mark, the copy again
+				t.Errorf("%t, %v, with %d writes\n%s", done, err, count, out)
+			}
+			return
+		}
+		if done, err := adopter(kube, out).Adopt(t.Context(), driver); !done || err != nil {
+			t.Fatalf("write %d: the next one: %t, %v\n%s", n, done, err, out)
+		}
+		adopted(t, kube)
+	}
+}
+
+// TestCameMeanwhile: a pod whose kubelet had not yet seen the new CSIDriver mounts past the gate, and is adopted; one that waits for the gate is not.
+func TestCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, gated := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gated %t", gated), func(t *testing.T) {
+			t.Parallel()
+			list := objects()
+			kube := newKube(list[:len(list)-1]...) // no pod
+			late := interceptor.NewClient(kube, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if _, is := o.(*storagev1.CSIDriver); is {
+					n := get(t, c, "a", &corev1.Node{})
+					if gated {
+						n.Status.VolumesInUse = []corev1.UniqueVolumeName{"kubernetes.io/csi/" + driver + "^handle"}
+					}
+					if err := errors.Join(c.Create(ctx, pod("db-0", "a")), c.Status().Update(ctx, n)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return c.Create(ctx, o, opts...)
+			}})
+			out := &bytes.Buffer{}
+			if done, err := adopter(late, out).Adopt(t.Context(), driver); !done || err != nil {
+				t.Fatalf("%t, %v\n%s", done, err, out)
+			}
+			if !gated {
+				adopted(t, kube)
+			} else if all := locked(t, kube); len(all) > 0 {
+				t.Errorf("the locks are %+v", all)
+			}
+		})
+	}
+}
+
+// TestRefuses changes nothing where something stands against it.
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		change func([]client.Object) []client.Object
+		says   string
+		waived adoption.Code
+	}{
+		{"two nodes", func(o []client.Object) []client.Object { return append(o, pod("db-1", "b")) }, "volume pv is used on 2 nodes: a (shop/db-0), b (shop/db-1)", ""},
+		{"a silent node", func(o []client.Object) []client.Object { return append(o, node("c", corev1.ConditionUnknown)) }, "1 node is not ready: c", adoption.SilentNodes},
+		{"a node that is gone", func(o []client.Object) []client.Object { return append(o[:len(o)-1], pod("db-0", "z")) }, "there is no such Node", ""},
+		{"helm", func(o []client.Object) []client.Object {
+			o[0].SetAnnotations(map[string]string{"meta.helm.sh/release-name": "nfs"})
+			return o
+		}, "kept by Helm release nfs", adoption.Managed},
+		{"an operator", func(o []client.Object) []client.Object {
+			o[0].SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "nfs-operator", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", APIVersion: "storage.k8s.io/v1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:attachRequired":{}}}`)}})
+			return o
+		}, `the program "nfs-operator"`, adoption.Managed},
+		{"no volume lock", func(o []client.Object) []client.Object {
+			o[1].(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Args = []string{"--drivers", "other"}
+			return o
+		}, "does not gate it", adoption.NoVolumeLock},
+		{"it attaches", func(o []client.Object) []client.Object {
+			o[0].(*storagev1.CSIDriver).Spec.AttachRequired = nil
+			return o
+		}, "attachRequired: true already", adoption.AttachesSelf},
+		{"an attacher of its own", func(o []client.Object) []client.Object {
+			o[0].(*storagev1.CSIDriver).Spec.AttachRequired = nil
+			return append(o, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", Finalizers: []string{"external-attacher/nfs"}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}})
+		}, "has an attacher of its own", ""},
+		{"no driver", func(o []client.Object) []client.Object { return o[1:] }, "there is no CSIDriver", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			kube, out := newKube(tc.change(objects())...), &bytes.Buffer{}
+			a := adopter(kube, out)
+			if done, err := a.Adopt(t.Context(), driver); done || err != nil || !strings.Contains(strings.Join(strings.Fields(out.String()), " "), tc.says) || len(locked(t, kube)) > 0 {
+				t.Errorf("%t, %v\n%s", done, err, out)
+			}
+			if tc.waived == "" {
+				a.Despite = adoption.Waivable()
+			} else {
+				a.Despite = []adoption.Code{tc.waived}
+			}
+			if done, err := a.Adopt(t.Context(), driver); done == (tc.waived == "") || err != nil {
+				t.Errorf("in spite of it: %t, %v\n%s", done, err, out)
+			}
+		})
+	}
+}
+
+// TestPutBack: an operator that makes the old CSIDriver in the moment between is named, and not fought.
+func TestPutBack(t *testing.T) {
+	t.Parallel()
+	kube, out := newKube(objects()...), &bytes.Buffer{}
+	operator := interceptor.NewClient(kube, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+		err := c.Delete(ctx, o, opts...)
+		if err == nil {
+			err = c.Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
+		}
+		return err
+	}})
+	if done, err := adopter(operator, out).Adopt(t.Context(), driver); done || err == nil || !strings.Contains(err.Error(), "somebody put it back as it was, with attachRequired: false") {
+		t.Errorf("%t, %v\n%s", done, err, out)
+	}
+}
+
+// TestLeaveRefuses: what waits for a volume would mount it at once.
+func TestLeaveRefuses(t *testing.T) {
+	t.Parallel()
+	kube, out := newKube(objects()...), &bytes.Buffer{}
+	a := adopter(kube, out)
+	if done, err := a.Adopt(t.Context(), driver); !done || err != nil {
+		t.Fatalf("%t, %v\n%s", done, err, out)
+	}
+	waits := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-b"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "b", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}}}
+	if err := kube.Create(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	a.Despite = adoption.Waivable()
+	if done, err := a.Leave(t.Context(), driver); done || err != nil || !strings.Contains(out.String(), "pods wait for it on b") {
+		t.Errorf("%t, %v\n%s", done, err, out)
+	}
+}

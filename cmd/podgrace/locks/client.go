@@ -1,0 +1,210 @@
+package locks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/volumelock/adoption"
+)
+
+// NewScheme returns a scheme with the kinds that are read and written.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, appsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // two kinds of one name: a mistake in the program
+		}
+	}
+	return scheme
+}
+
+// fieldManager owns what is written.
+const fieldManager = "podgrace-volumelock"
+
+// aPage is how many objects are read at once.
+const aPage = 500
+
+// Client reads and writes a cluster.
+type Client struct {
+	Kube client.Client
+	// Namespace that Podgrace is installed in: the volume lock's, and that of the copy of a CSIDriver.
+	Namespace string
+}
+
+// all reads the objects of a kind, page by page: there may be many pods.
+func all[T any, L client.ObjectList](ctx context.Context, kube client.Reader, list L, items func(L) []T) (read []T, err error) {
+	for token := ""; ; {
+		if err := kube.List(ctx, list, client.Limit(aPage), client.Continue(token)); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+		read = append(read, items(list)...)
+		if token = list.GetContinue(); token == "" {
+			return read, nil
+		}
+	}
+}
+
+// Facts reads what an adoption, or the way back, is planned by.
+func (c *Client) Facts(ctx context.Context, driver string) (*adoption.Facts, error) {
+	f := &adoption.Facts{Driver: driver}
+	var err error
+	if f.Object, err = c.driver(ctx, driver); err != nil {
+		return nil, err
+	}
+	if f.Kept, err = c.kept(ctx, driver); err != nil {
+		return nil, err
+	}
+	var errs [7]error
+	f.Volumes, errs[0] = all(ctx, c.Kube, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items })
+	f.Nodes, errs[1] = all(ctx, c.Kube, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items })
+	f.CSINodes, errs[2] = all(ctx, c.Kube, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items })
+	f.Attachments, errs[3] = all(ctx, c.Kube, &storagev1.VolumeAttachmentList{}, func(l *storagev1.VolumeAttachmentList) []storagev1.VolumeAttachment { return l.Items })
+	f.Locks, errs[4] = all(ctx, c.Kube, &v1alpha1.VolumeLockList{}, func(l *v1alpha1.VolumeLockList) []v1alpha1.VolumeLock { return l.Items })
+	f.Receipts, errs[5] = all(ctx, c.Kube, &v1alpha1.FenceReceiptList{}, func(l *v1alpha1.FenceReceiptList) []v1alpha1.FenceReceipt { return l.Items })
+	if meta.IsNoMatchError(errs[4]) {
+		return nil, errors.New("there is no kind VolumeLock in this cluster: install Podgrace's CustomResourceDefinitions first (docs/volume-lock.md)")
+	}
+	if meta.IsNoMatchError(errs[5]) {
+		errs[5] = nil // nothing is fenced here
+	}
+	f.Gated, f.GatedUnknown = c.gated(ctx)
+	f.Pods, errs[6] = all(ctx, c.Kube, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items })
+	return f, errors.Join(errs[:]...)
+}
+
+func (c *Client) driver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
+	d := &storagev1.CSIDriver{}
+	switch err := c.Kube.Get(ctx, client.ObjectKey{Name: name}, d); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read CSIDriver %s: %w", name, err)
+	}
+	return d, nil
+}
+
+// nameLabel finds the volume lock's Deployment, whatever it is called.
+var nameLabel = client.MatchingLabels{"app.kubernetes.io/name": "podgrace-volumelock"}
+
+// gated are the drivers that the volume lock is told to gate.
+func (c *Client) gated(ctx context.Context) (drivers []string, unknown string) {
+	var list appsv1.DeploymentList
+	if err := c.Kube.List(ctx, &list, client.InNamespace(c.Namespace), nameLabel); err != nil {
+		return nil, err.Error()
+	}
+	if len(list.Items) == 0 {
+		return nil, "there is no Deployment podgrace-volumelock in namespace " + c.Namespace
+	}
+	for i := range list.Items {
+		for j := range list.Items[i].Spec.Template.Spec.Containers {
+			drivers = append(drivers, driversOf(list.Items[i].Spec.Template.Spec.Containers[j].Args)...)
+		}
+	}
+	return drivers, ""
+}
+
+// driversOf reads --drivers=A,B and --drivers A,B.
+func driversOf(args []string) (drivers []string) {
+	for i, a := range args {
+		value, found := strings.CutPrefix(a, "--drivers=")
+		if a == "--drivers" && i+1 < len(args) {
+			value, found = args[i+1], true
+		}
+		if found {
+			drivers = append(drivers, strings.Split(value, ",")...)
+		}
+	}
+	return slices.DeleteFunc(drivers, func(d string) bool { return d == "" })
+}
+
+// keptKey is the copy's key in its ConfigMap.
+const keptKey = "csidriver.json"
+
+// keptName is the ConfigMap with the copy of a CSIDriver that is being made anew.
+func keptName(driver string) string { return "volumelock-csidriver-" + driver }
+
+// kept is the CSIDriver that was to be made anew by a command that did not end; nil: there is none.
+func (c *Client) kept(ctx context.Context, driver string) (*storagev1.CSIDriver, error) {
+	var m corev1.ConfigMap
+	switch err := c.Kube.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: keptName(driver)}, &m); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read ConfigMap %s/%s, which has the CSIDriver of an adoption that was interrupted: %w", c.Namespace, keptName(driver), err)
+	}
+	d := &storagev1.CSIDriver{}
+	if err := json.Unmarshal([]byte(m.Data[keptKey]), d); err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s does not hold a CSIDriver: %w", c.Namespace, keptName(driver), err)
+	}
+	if d.Name != driver {
+		return nil, fmt.Errorf("ConfigMap %s/%s holds CSIDriver %q, and not %s", c.Namespace, keptName(driver), d.Name, driver)
+	}
+	return d, nil
+}
+
+// keep stores the CSIDriver that is to be made before the one of its name is deleted.
+func keep(ctx context.Context, kube client.Client, namespace string, d *storagev1.CSIDriver) error {
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode CSIDriver %s: %w", d.Name, err)
+	}
+	m := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: keptName(d.Name), Labels: map[string]string{"app.kubernetes.io/part-of": "podgrace"}},
+		Data:       map[string]string{keptKey: string(text)},
+	}
+	err = kube.Create(ctx, m)
+	if apierrors.IsAlreadyExists(err) {
+		err = kube.Update(ctx, m)
+	}
+	if err != nil {
+		return fmt.Errorf("keep a copy of the CSIDriver in ConfigMap %s/%s, nothing was changed: %w", namespace, m.Name, err)
+	}
+	return nil
+}
+
+func (c *Client) forget(ctx context.Context, driver string) error {
+	err := c.Kube.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: keptName(driver)}})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("all is done, but for ConfigMap %s/%s, which is not needed any more: %w", c.Namespace, keptName(driver), err)
+	}
+	return nil
+}
+
+// remove deletes the CSIDriver as it was read, and no other.
+func remove(ctx context.Context, kube client.Client, d *storagev1.CSIDriver) error {
+	err := kube.Delete(ctx, d.DeepCopy(), client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("CSIDriver %s is not what was shown any more: it was not deleted, look again: %w", d.Name, err)
+	case err != nil:
+		return fmt.Errorf("delete CSIDriver %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// mark says how far the adoption of a CSIDriver is.
+func mark(ctx context.Context, kube client.Client, d *storagev1.CSIDriver, how string) error {
+	to := d.DeepCopy()
+	if to.Annotations == nil {
+		to.Annotations = map[string]string{}
+	}
+	to.Annotations[v1alpha1.AnnotationGated] = how
+	if err := kube.Patch(ctx, to, client.MergeFromWithOptions(d, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("mark CSIDriver %s as %s: %w", d.Name, how, err)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package locks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/volumelock"
+)
+
+// Who holds what, why it is not released, and who waits for it.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	list := objects()
+	kube := newKube(list...)
+	c := &Client{Kube: kube, Namespace: "podgrace-system"}
+	if held, err := c.Held(t.Context()); err != nil || held.Text(console.Style{}, now) == "" || len(held.Items) > 0 {
+		t.Errorf("%+v, %v", held, err)
+	}
+	f, err := c.Facts(t.Context(), driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := volumelock.VolumeOf(&f.Volumes[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: "lock", CreationTimestamp: metav1.NewTime(now.Add(-48 * time.Hour))},
+		Spec: v1alpha1.VolumeLockSpec{Driver: driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: "pv", Node: v1alpha1.BootReference{Name: "a"}}}
+	waits := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-b"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "b", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}}}
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.VolumeLock)
+		says   string
+	}{
+		{"in use", func(*v1alpha1.VolumeLock) {}, "Node a, for 2d State in use Waiting b"},
+		{"asked", func(l *v1alpha1.VolumeLock) {
+			l.Status.Release = &v1alpha1.VolumeRelease{Since: metav1.NewMicroTime(now.Add(-5 * time.Second))}
+		}, "its kubelet is asked whether it still uses it, since 5s"},
+		{"silent", func(l *v1alpha1.VolumeLock) {
+			l.Status = v1alpha1.VolumeLockStatus{Release: &v1alpha1.VolumeRelease{Since: metav1.NewMicroTime(now.Add(-time.Hour))}, Message: "the node is not ready\x1b[31m"}
+		}, "not released for 60m: the node is not ready"},
+		{"confirmed", func(l *v1alpha1.VolumeLock) {
+			l.Status.Release = &v1alpha1.VolumeRelease{Since: metav1.NewMicroTime(now)}
+			l.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(l)}
+		}, "confirmed by a person"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			l := lock.DeepCopy()
+			tc.change(l)
+			c := &Client{Kube: newKube(append(objects(), l, waits.DeepCopy())...)}
+			for _, name := range []string{"pv", "a", l.Name} {
+				held, err := c.Held(t.Context(), name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := held.Text(console.Style{}, now); !strings.Contains(strings.Join(strings.Fields(text), " "), tc.says) || strings.Contains(text, "\x1b") {
+					t.Errorf("by %s:\n%s", name, text)
+				}
+			}
+			if _, err := c.Held(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "nobody holds it") {
+				t.Errorf("by a node that holds nothing: %v", err)
+			}
+		})
+	}
+}

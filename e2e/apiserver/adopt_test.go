@@ -1,0 +1,115 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/locks"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/volumelock/adoption"
+)
+
+// A CSIDriver is immutable where it matters: the API server itself says so, and what is made in its place is the same but for that. The command dies between the two, and the next one goes on.
+func TestAdoptDriver(t *testing.T) {
+	s := shared.Get(t)
+	const name = "adopt.example.com"
+	kube, err := client.NewWithWatch(s.Config, client.Options{Scheme: locks.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "storage"}}, Spec: storagev1.CSIDriverSpec{
+		AttachRequired: new(false), PodInfoOnMount: new(true), VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral},
+	}}
+	s.Create(t, driver)
+	changed := driver.DeepCopy()
+	changed.Spec.AttachRequired = new(true)
+	if err := kube.Update(t.Context(), changed); !apierrors.IsInvalid(err) {
+		t.Fatalf("attachRequired can be changed: %v", err)
+	}
+	namespace := s.Namespace(t)
+	s.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "adopt-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot"}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
+	s.Create(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "adopt-1"}, Spec: corev1.PersistentVolumeSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"}, PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: name, VolumeHandle: "handle"}},
+	}})
+	mustCreate(t, s, newPod(namespace, func(p *corev1.Pod) {
+		p.Spec.NodeName = "adopt-1"
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}))
+
+	out := &bytes.Buffer{}
+	died := errors.New("it ended here")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	mortal := interceptor.NewClient(kube, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, is := o.(*storagev1.CSIDriver); is {
+			cancel()
+			return died
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	adopter := func(kube client.Client) *locks.Adopter {
+		return &locks.Adopter{Client: &locks.Client{Kube: kube, Namespace: namespace}, Clock: clock.RealClock{}, Session: &confirm.Session{Out: out, Err: out, Yes: true},
+			Despite: []adoption.Code{adoption.SilentNodes, adoption.Managed}} // nodes of other tests; a client that is no kubectl
+	}
+	if done, err := adopter(mortal).Adopt(ctx, name); done || err != nil || !strings.Contains(out.String(), "--despite=no-volume-lock") {
+		t.Fatalf("without a volume lock: %t, %v\n%s", done, err, out)
+	}
+	lock := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "podgrace-volumelock", Labels: map[string]string{"app.kubernetes.io/name": "podgrace-volumelock"}}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "lock"}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "lock"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "lock", Image: "localhost/none:1", Args: []string{"--drivers=" + name}}}}},
+	}}
+	if err := kube.Create(t.Context(), lock); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adopter(mortal).Adopt(ctx, name); !errors.Is(err, died) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: name}, &storagev1.CSIDriver{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the CSIDriver is still there: %v", err)
+	}
+	if done, err := adopter(kube).Adopt(t.Context(), name); !done || err != nil {
+		t.Fatalf("the next one: %t, %v\n%s", done, err, out)
+	}
+	var now storagev1.CSIDriver
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: name}, &now); err != nil {
+		t.Fatal(err)
+	}
+	if !*now.Spec.AttachRequired || !*now.Spec.PodInfoOnMount || !slices.Equal(now.Spec.VolumeLifecycleModes, driver.Spec.VolumeLifecycleModes) || now.Labels["tier"] != "storage" || now.Annotations[v1alpha1.AnnotationGated] != v1alpha1.GatedAdopted {
+		t.Errorf("it is %+v", now)
+	}
+	var all v1alpha1.VolumeLockList
+	if err := kube.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	mine := slices.DeleteFunc(all.Items, func(l v1alpha1.VolumeLock) bool { return l.Spec.Driver != name })
+	if len(mine) != 1 || mine[0].Spec.Node.Name != "adopt-1" || mine[0].Spec.Node.UID == "" || mine[0].Spec.Node.BootID != "boot" || !mine[0].Spec.Adopted {
+		t.Errorf("the locks are %+v", mine)
+	}
+	if done, err := adopter(kube).Leave(t.Context(), name); !done || err != nil {
+		t.Fatalf("leave: %t, %v\n%s", done, err, out)
+	}
+	suite.Eventually(t, "the driver as it was", func(ctx context.Context) (bool, error) {
+		err := kube.Get(ctx, client.ObjectKey{Name: name}, &now)
+		return err == nil && !*now.Spec.AttachRequired && now.Annotations[v1alpha1.AnnotationGated] == "", err
+	})
+	if err := kube.List(t.Context(), &all); err != nil || slices.ContainsFunc(all.Items, func(l v1alpha1.VolumeLock) bool { return l.Spec.Driver == name }) {
+		t.Errorf("after leaving there are %+v, %v", all.Items, err)
+	}
+}
