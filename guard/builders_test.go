@@ -72,6 +72,13 @@ func dangerous(options ...option) world {
 	return w
 }
 
+// lockedBy is a VolumeLock by which the volume was attached.
+func lockedBy(name string) option {
+	return func(w *world) {
+		w.req.VolumeAttachment.Annotations = map[string]string{v1alpha1.AnnotationVolumeLock: name}
+	}
+}
+
 // on sets the road, with what a request of it has.
 func on(road guard.Road) option {
 	return func(w *world) {

@@ -131,7 +131,12 @@ func refuseAttachment(req Request, facts Facts) *Decision {
 	if IsAttachDetachController(req.User) {
 		ways = []string{"wait until its node is back"}
 	}
-	return refuse(facts, fmt.Sprintf("node %s may still write to volume %s", whereabouts(node, facts), volume), "without the VolumeAttachment it can be attached elsewhere as well",
+	why := "without the VolumeAttachment it can be attached elsewhere as well"
+	if lock := req.VolumeAttachment.Annotations[v1alpha1.AnnotationVolumeLock]; lock != "" {
+		why = fmt.Sprintf("it holds it by VolumeLock %s, and to delete the VolumeAttachment gives it to no other node before that is released", console.Printable(lock))
+		ways = append(ways, "what its release waits for: kubectl podgrace volumelock list "+console.Printable(lock))
+	}
+	return refuse(facts, fmt.Sprintf("node %s may still write to volume %s", whereabouts(node, facts), volume), why,
 		append(ways, fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", node, node)))
 }
 

@@ -98,6 +98,8 @@ func TestRefusalOfNodes(t *testing.T) {
 		deny("taint of a Node that is created", dangerous(on(guard.RoadOutOfService), nodeIs(guard.NodeGone)), "n1 (which has no Node object any more)", "Ways on: create it without the taint."),
 		deny("delete of a Node that is gone meanwhile", dangerous(on(guard.RoadNode), nodeIs(guard.NodeGone)), "n1 (which has no Node object any more)", "!without the taint"),
 		deny("attachment, ready", dangerous(on(guard.RoadVolumeAttachment), ready), confirmNode, "node n1 (ready) may still write to volume pv-data", "without the VolumeAttachment it can be attached elsewhere as well", "delete the pods that use it"),
+		deny("attachment of a volume that is locked", dangerous(on(guard.RoadVolumeAttachment), lockedBy("volume-1")), "node "+silent+" may still write to volume pv-data: it holds it by VolumeLock volume-1, and to delete the VolumeAttachment gives it to no other node before that is released",
+			"what its release waits for: kubectl podgrace volumelock list volume-1", "!attached elsewhere"),
 		deny("attachment, silent", dangerous(on(guard.RoadVolumeAttachment)), confirmNode, "node "+silent+" may still write to volume pv-data"),
 		deny("attachment, state unknown", dangerous(on(guard.RoadVolumeAttachment), nodeIs(guard.NodeUnknown)), "node n1 (whose state could not be read)"),
 		deny("attachment of an inline volume", dangerous(on(guard.RoadVolumeAttachment), func(w *world) { w.req.VolumeAttachment.Spec.Source.PersistentVolumeName = nil }), "volume of csi-1"),
