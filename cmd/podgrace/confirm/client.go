@@ -52,6 +52,7 @@ func (c *Client) Pod(ctx context.Context, namespace, name string) (PodFacts, err
 		return PodFacts{}, fmt.Errorf("read pod %s/%s: %w", namespace, name, err)
 	}
 	f := PodFacts{Now: c.Clock.Now(), Pod: pod, Claims: c.claims(ctx, pod)}
+	c.holders(ctx, f.Claims)
 	if pod.Spec.NodeName != "" {
 		f.Node, f.NodeUnknown = c.podsNode(ctx, pod.Spec.NodeName)
 	}
@@ -140,6 +141,28 @@ func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
 	return claims
 }
 
+// holders fills in who holds the volumes of claims. Who confirms need not be allowed to read VolumeLocks: an error is as none.
+func (c *Client) holders(ctx context.Context, claims []Claim) {
+	if c.Dynamic == nil || len(claims) == 0 {
+		return
+	}
+	list, err := c.Dynamic.Resource(volumeLocks).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range list.Items {
+		l, err := lockOf(list.Items[i].Object)
+		if err != nil {
+			continue
+		}
+		for j := range claims {
+			if claims[j].Volume != "" && claims[j].Volume == l.Spec.PersistentVolume {
+				claims[j].Lock, claims[j].Holder = l.Name, l.Spec.Node.Name
+			}
+		}
+	}
+}
+
 // Burden is of Reader.
 func (c *Client) Burden(ctx context.Context, node string) Burden {
 	var b Burden
@@ -161,7 +184,7 @@ func (c *Client) Burden(ctx context.Context, node string) Burden {
 			if a.Spec.Source.PersistentVolumeName != nil {
 				volume = *a.Spec.Source.PersistentVolumeName
 			}
-			b.Attachments = append(b.Attachments, Attachment{Name: a.Name, Volume: volume, Attached: a.Status.Attached})
+			b.Attachments = append(b.Attachments, Attachment{Name: a.Name, Volume: volume, Attached: a.Status.Attached, Lock: a.Annotations[v1alpha1.AnnotationVolumeLock]})
 		}
 	}
 	slices.SortFunc(b.Attachments, func(a, b Attachment) int { return cmp.Compare(a.Volume, b.Volume) })

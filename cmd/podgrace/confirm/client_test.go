@@ -128,7 +128,7 @@ func TestBurden(t *testing.T) {
 	web.Name, web.OwnerReferences, web.Spec.Volumes = "web", owner("ReplicaSet", "web"), nil
 	ledger.Name, ledger.OwnerReferences, ledger.Spec.Volumes = "ledger", nil, []corev1.Volume{claimed("shared"), claimed("ledger")}
 	volume := "pv-1"
-	here := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-3", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
+	here := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{v1alpha1.AnnotationVolumeLock: "volume-1"}}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-3", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
 	there := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-4"}}
 	c, kube := client(db, done, web, ledger, here, there, claim("shop", "shared", "pv-2", corev1.ReadWriteMany), claim("shop", "ledger", "pv-3", corev1.ReadWriteOnce))
 	want := confirm.Burden{
@@ -137,7 +137,7 @@ func TestBurden(t *testing.T) {
 			{Namespace: "shop", Name: "ledger", Why: "its claim ledger is ReadWriteOnce"},
 			{Namespace: "shop", Name: "web"},
 		},
-		Attachments: []confirm.Attachment{{Name: "a", Volume: "pv-1", Attached: true}},
+		Attachments: []confirm.Attachment{{Name: "a", Volume: "pv-1", Attached: true, Lock: "volume-1"}},
 	}
 	if diff := cmp.Diff(want, c.Burden(t.Context(), "worker-3")); diff != "" {
 		t.Error(diff)

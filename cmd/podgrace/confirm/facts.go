@@ -26,6 +26,8 @@ type PodFacts struct {
 type Claim struct {
 	Name string
 	policy.Claim
+	// Lock is the VolumeLock of its volume, and Holder the node that holds it by that; empty: none does, or it could not be read.
+	Lock, Holder string
 	// Unknown says why it could not be read.
 	Unknown string
 }
@@ -69,6 +71,8 @@ type BoundPod struct {
 type Attachment struct {
 	Name, Volume string
 	Attached     bool
+	// Lock is the VolumeLock by which the node holds it; empty: none.
+	Lock string
 }
 
 // Permission is what the user may do.

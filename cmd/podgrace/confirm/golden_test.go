@@ -91,6 +91,7 @@ func TestPodText(t *testing.T) {
 			f.Pod.OwnerReferences, f.Claims, f.Pod.Spec.Volumes = owner("ReplicaSet", "web-5d9c"), nil, nil
 			f.Pod.DeletionTimestamp = &metav1.Time{Time: now.Add(20 * time.Second)}
 		}),
+		"pod-locked":    pod(func(f *confirm.PodFacts) { f.Claims[0].Lock, f.Claims[0].Holder = "volume-5f0c", "worker-3" }),
 		"pod-static":    pod(func(f *confirm.PodFacts) { f.Pod.OwnerReferences = owner("Node", "worker-3") }),
 		"pod-finished":  pod(func(f *confirm.PodFacts) { f.Pod.Status.Phase = corev1.PodFailed }),
 		"pod-unbound":   pod(func(f *confirm.PodFacts) { f.Pod.Spec.NodeName = ""; f.Pod.Status.Phase = corev1.PodPending }),
@@ -169,6 +170,7 @@ func TestNodeText(t *testing.T) {
 			f.Lease, f.Node.Status.Conditions = nil, nil
 			f.Burden = confirm.Burden{PodsUnknown: "you may not read it", AttachmentsUnknown: "you may not read it"}
 		}),
+		"node-locked": nodeFacts(func(f *confirm.NodeFacts) { f.Attachments[0].Lock = "volume-5f0c" }),
 		"node-empty-for-days": nodeFacts(func(f *confirm.NodeFacts) {
 			f.NodeState, f.Burden = node(corev1.ConditionUnknown, 100*time.Hour), confirm.Burden{}
 			f.Node.Spec.Taints = append(f.Node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})

@@ -192,7 +192,7 @@ func (f NodeFacts) attachmentRows(p *console.Page) {
 		p.Row("Volumes", "unknown: "+f.AttachmentsUnknown)
 		return
 	}
-	rows := [][]string{{"none attached"}}
+	rows, locked := [][]string{{"none attached"}}, 0
 	if len(f.Attachments) > 0 {
 		rows = nil
 	}
@@ -201,9 +201,16 @@ func (f NodeFacts) attachmentRows(p *console.Page) {
 		if a.Attached {
 			state = "attached"
 		}
-		rows = append(rows, []string{a.Volume, state, a.Name})
+		row := []string{a.Volume, state, a.Name}
+		if a.Lock != "" {
+			row, locked = append(row, "VolumeLock "+a.Lock), locked+1
+		}
+		rows = append(rows, row)
 	}
 	p.Table("Volumes", rows)
+	if locked > 0 {
+		p.Row("", fmt.Sprintf("Of these the node holds %d by a VolumeLock: once it is confirmed off, each goes to the next node that wants it, when its VolumeAttachment is deleted.", locked))
+	}
 }
 
 // NextForNode writes how it ended and what becomes possible.

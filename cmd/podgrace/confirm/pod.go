@@ -140,6 +140,9 @@ func claimRows(claims []Claim) [][]string {
 		if c.Recreated {
 			volume = "recreated after the pod started: the pod's own volume is another one, or was asked for in another way"
 		}
+		if c.Lock != "" {
+			volume += fmt.Sprintf(", which node %s holds until that is proved to be rid of it (VolumeLock %s)", c.Holder, c.Lock)
+		}
 		rows = append(rows, []string{c.Name, strings.Join(modes, ","), volume})
 	}
 	return rows
