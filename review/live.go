@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,7 +26,7 @@ const pageSize = 500
 func FromCluster(ctx context.Context, reader client.Reader, further ...client.Object) (*State, error) {
 	s := NewState(further...)
 	var errs []error
-	for _, kind := range append(Kinds(), further...) {
+	for _, kind := range kinds(further) {
 		err := s.fetch(ctx, reader, kind)
 		switch kind.(type) {
 		case *v1alpha1.PolicyException, *v1alpha1.NodePolicy:
@@ -31,8 +34,8 @@ func FromCluster(ctx context.Context, reader client.Reader, further ...client.Ob
 				err = nil // a cluster without Podgrace has none
 			}
 		}
-		if _, ok := kind.(*v1alpha1.NodePolicy); ok && apierrors.IsForbidden(err) {
-			continue // no decision depends on them
+		if noDecision(kind) && !among(further, kind) && (apierrors.IsForbidden(err) || meta.IsNoMatchError(err)) {
+			continue
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -41,6 +44,30 @@ func FromCluster(ctx context.Context, reader client.Reader, further ...client.Ob
 		s.Complete(kind)
 	}
 	return s, errors.Join(errs...)
+}
+
+// kinds are those of each state and further ones, each once.
+func kinds(further []client.Object) []client.Object {
+	all := Kinds()
+	for _, kind := range further {
+		if !among(all, kind) {
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
+func among(kinds []client.Object, kind client.Object) bool {
+	return slices.ContainsFunc(kinds, func(k client.Object) bool { return reflect.TypeOf(k) == reflect.TypeOf(kind) })
+}
+
+// noDecision says whether only remarks depend on a kind.
+func noDecision(kind client.Object) bool {
+	switch kind.(type) {
+	case *v1alpha1.NodePolicy, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSIDriver:
+		return true
+	}
+	return false
 }
 
 func (s *State) fetch(ctx context.Context, reader client.Reader, kind client.Object) error {

@@ -11,12 +11,14 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Remark is about a policy that works, but perhaps not as meant, or an exception that lifts nothing.
+// Remark is about a policy that works, but perhaps not as meant, an exception that lifts nothing, or a claim whose volume two nodes can mount.
 type Remark struct {
 	Policy string `json:"policy,omitempty"`
 	// Exception that it is about in place of a policy, as namespace/name.
 	Exception string `json:"exception,omitempty"`
-	Message   string `json:"message"`
+	// Claim that it is about in place of a policy, as namespace/name: a PersistentVolumeClaim.
+	Claim   string `json:"claim,omitempty"`
+	Message string `json:"message"`
 }
 
 // idle is the remark on a policy without effect on what was reviewed.

@@ -47,6 +47,7 @@ func Situate(ctx context.Context, w *webhook.Engine, reader client.Reader, in *e
 		return fmt.Errorf("look up what pod %s depends on: %w", in.Pod.Name, err)
 	}
 	in.Facts = facts
+	in.Ungated = ungatedOf(ctx, reader, in.Pod)
 	if !in.Created {
 		made(in)
 		return nil

@@ -40,12 +40,12 @@ type State struct {
 	nodes *topology.Nodes
 }
 
-// Kinds are those that decisions read, and that each state keeps.
+// Kinds are those that decisions and remarks read, and that each state keeps.
 func Kinds() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &schedulingv1.PriorityClass{}, &corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &corev1.Pod{},
 		&corev1.PersistentVolumeClaim{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
-		&v1alpha1.PolicyException{}, &v1alpha1.NodePolicy{},
+		&v1alpha1.PolicyException{}, &v1alpha1.NodePolicy{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
 	}
 }
 

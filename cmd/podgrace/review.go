@@ -187,6 +187,7 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	if !loaded.OfCluster {
 		r.Remarks = loaded.Engine.Remarks(results)
 	}
+	r.Remarks = append(r.Remarks, loaded.Engine.RemarkUngated(results)...)
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkGrants(loaded.Documents)...)
 	r.Repeated = review.RepeatedIn(results, loaded.Documents)
 	if !o.out.has(report.FormatJSON) {

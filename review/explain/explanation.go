@@ -217,7 +217,9 @@ type Removal struct {
 	// Protected says why the pod is; empty where it is not.
 	Protected string `json:"protected,omitempty"`
 	// Policies that guard it.
-	Policies    []string `json:"policies"`
+	Policies []string `json:"policies"`
+	// Ungated says of its claims which ones a second node can mount besides.
+	Ungated     []string `json:"ungated,omitempty"`
 	ForceDelete *Verdict `json:"forceDelete,omitempty"`
 	Delete      *Verdict `json:"delete,omitempty"`
 	Eviction    *Verdict `json:"eviction,omitempty"`

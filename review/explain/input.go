@@ -57,6 +57,9 @@ type Input struct {
 	// Usage is the working set of memory in bytes by the UID of the pod. One that is missing is unknown.
 	Usage map[types.UID]int64
 
+	// Ungated are the drivers of the pod's claims that are for one node at a time and that nobody attaches, by the claims' names.
+	Ungated map[string]string
+
 	// Removal is what the guard would know if the user removed the pod now. nil: only what is here already; the node's state and
 	// the user's rights are then unknown.
 	Removal *guard.Facts

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
@@ -11,6 +13,9 @@ import (
 func removal(v *view) Removal {
 	facts := v.guardFacts()
 	r := Removal{User: v.in.User.Username, Policies: facts.Policy.AllNames(), Protected: protected(v, facts)}
+	for _, claim := range slices.Sorted(maps.Keys(v.in.Ungated)) {
+		r.Ungated = append(r.Ungated, "claim "+claim+": "+Ungated(v.in.Ungated[claim]))
+	}
 	if !v.created() {
 		r.None = "it does not exist yet"
 		return r
@@ -19,6 +24,11 @@ func removal(v *view) Removal {
 	r.Delete = v.judge(guard.RoadDelete, nil, facts)
 	r.Eviction = v.evictionVerdict(facts)
 	return r
+}
+
+// Ungated says what it means that a driver attaches nothing, for a claim that is for one node at a time.
+func Ungated(driver string) string {
+	return "CSI driver " + driver + " attaches nothing (attachRequired: false), so that nothing keeps a second node from mounting it while this one does: the volume lock would (docs/volume-lock.md)"
 }
 
 // guardFacts are what the guard would know; without them, what is known here. A node without its lease is unknown: it may have been

@@ -199,6 +199,9 @@ func (t *text) removal() {
 		why += "; no policy guards its namespace"
 	}
 	t.section("Removal", why)
+	for _, ungated := range r.Ungated {
+		t.Row("", sentence(ungated))
+	}
 	if r.None != "" {
 		t.Row("", sentence(r.None))
 		return

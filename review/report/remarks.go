@@ -14,26 +14,25 @@ const maxRepeated = 3
 // Remarks are what is to be said beside the results, a line each: of the policies, each remark once with the policies that it is about, and of
 // the input.
 func Remarks(r *review.Report) []string {
-	about, exceptions := map[string][]string{}, map[string]bool{} // a message is of one kind only
+	about, kinds := map[string][]string{}, map[string]string{} // a message is of one kind only
 	var messages []string
 	for _, remark := range r.Remarks {
 		if about[remark.Message] == nil {
 			messages = append(messages, remark.Message)
 		}
-		of := remark.Policy
-		if remark.Exception != "" {
-			of = remark.Exception
-			exceptions[remark.Message] = true
+		kind, of := "PodPolicy", remark.Policy
+		switch {
+		case remark.Exception != "":
+			kind, of = "PolicyException", remark.Exception
+		case remark.Claim != "":
+			kind, of = "PersistentVolumeClaim", remark.Claim
 		}
+		kinds[remark.Message] = kind
 		about[remark.Message] = append(about[remark.Message], console.OneLine(of))
 	}
 	var lines []string
 	for _, message := range messages {
-		kind := "PodPolicy"
-		if exceptions[message] {
-			kind = "PolicyException"
-		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s", kind, strings.Join(about[message], ", "), console.OneLine(message)))
+		lines = append(lines, fmt.Sprintf("%s %s: %s", kinds[message], strings.Join(about[message], ", "), console.OneLine(message)))
 	}
 	if len(r.Repeated) > 0 {
 		lines = append(lines, repeated(r.Repeated))
