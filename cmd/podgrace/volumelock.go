@@ -71,7 +71,8 @@ attachRequired: false. From then on nothing keeps two nodes from mounting one of
 volumes. What is mounted stays so.
 
 It refuses while pods wait for a volume that another node holds, since they would mount
-it at once. VolumeLocks go as their pods end, so let the volume lock run until then.
+it at once. VolumeLocks whose VolumeAttachments are still there stay: give the command
+again when their pods have ended, and let the volume lock run until then.
 
 Exit codes: 0 gated no more, or with --dry-run: it could be
             1 declined, refused, not permitted, failed

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -22,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/cmd/podgrace/locks"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/volumelock/adoption"
 )
 
@@ -48,7 +51,7 @@ func TestAdoptDriver(t *testing.T) {
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"}, PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: name, VolumeHandle: "handle"}},
 	}})
-	mustCreate(t, s, newPod(namespace, func(p *corev1.Pod) {
+	pod, _ := mustCreate(t, s, newPod(namespace, func(p *corev1.Pod) {
 		p.Spec.NodeName = "adopt-1"
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	}))
@@ -102,6 +105,10 @@ func TestAdoptDriver(t *testing.T) {
 	if len(mine) != 1 || mine[0].Spec.Node.Name != "adopt-1" || mine[0].Spec.Node.UID == "" || mine[0].Spec.Node.BootID != "boot" || !mine[0].Spec.Adopted {
 		t.Errorf("the locks are %+v", mine)
 	}
+	if t.Failed() {
+		return
+	}
+	confirmsRelease(t, s, kube, &mine[0], pod)
 	if done, err := adopter(kube).Leave(t.Context(), name); !done || err != nil {
 		t.Fatalf("leave: %t, %v\n%s", done, err, out)
 	}
@@ -111,5 +118,51 @@ func TestAdoptDriver(t *testing.T) {
 	})
 	if err := kube.List(t.Context(), &all); err != nil || slices.ContainsFunc(all.Items, func(l v1alpha1.VolumeLock) bool { return l.Spec.Driver == name }) {
 		t.Errorf("after leaving there are %+v, %v", all.Items, err)
+	}
+}
+
+// confirmsRelease confirms that a node is rid of a volume: not while its VolumeAttachment may be there, nor beside a pod, and then for this very release.
+func confirmsRelease(t *testing.T, s *suite.Suite, kube client.Client, l *v1alpha1.VolumeLock, pod *corev1.Pod) {
+	t.Helper()
+	typed, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := dynamic.NewForConfig(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &confirm.LockClient{Client: &confirm.Client{Kube: typed, Dynamic: others, Clock: clock.RealClock{}}}
+	try := func(says string) bool {
+		t.Helper()
+		out := &bytes.Buffer{}
+		confirmed, err := (&confirm.Session{Out: out, Err: out, Yes: true}).Lock(t.Context(), c, l.Spec.PersistentVolume)
+		if err != nil || !strings.Contains(out.String(), says) {
+			t.Fatalf("%t, %v: it lacks %q\n%s", confirmed, err, says, out)
+		}
+		return confirmed
+	}
+	if try("is attached to node adopt-1") {
+		t.Error("it is confirmed before the VolumeAttachment is deleted")
+	}
+	l.Status.Release = &v1alpha1.VolumeRelease{Since: metav1.NowMicro()}
+	if err := kube.Status().Update(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if try("1 pod uses it of node adopt-1") {
+		t.Error("it is confirmed beside a pod that uses the volume")
+	}
+	if err := kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	if !try("node adopt-1 does not use volume adopt-1") || !try("is confirmed already") {
+		t.Error("it is not confirmed")
+	}
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(l), l); err != nil || l.Annotations[v1alpha1.AnnotationConfirmRelease] != volumelock.Confirmation(l) {
+		t.Errorf("%v: the annotation is %q and should be %q", err, l.Annotations[v1alpha1.AnnotationConfirmRelease], volumelock.Confirmation(l))
+	}
+	held, err := (&locks.Client{Kube: kube, Namespace: "podgrace-system"}).Held(t.Context(), l.Spec.PersistentVolume)
+	if err != nil || len(held.Items) != 1 || !held.Items[0].Confirmed || held.Items[0].Node != "adopt-1" {
+		t.Errorf("the list is %+v, %v", held, err)
 	}
 }

@@ -74,7 +74,7 @@ func (l *Leaving) locks(f *Facts, gated bool) {
 			l.Obstacles = append(l.Obstacles, Obstacle{Code: Waiting, What: volumelock.Whose(lock) + ", and pods wait for it on " + console.Some(nodes, 5, ", ") + ", which would mount it at once",
 				Help: "delete the pods that wait, or have the volume released first"})
 		}
-		if lock.Status.Release != nil {
+		if lock.Status.Release != nil && lock.Annotations[v1alpha1.AnnotationConfirmRelease] != volumelock.Confirmation(lock) {
 			l.Obstacles = append(l.Obstacles, Obstacle{Code: Held, What: volumelock.Whose(lock) + ", and is not proved to be rid of it: any pod could mount it besides",
 				Help: fmt.Sprintf("have it released first (kubectl podgrace volumelock list %s says what that waits for)", lock.Name)})
 		}

@@ -110,7 +110,7 @@ func (l *Leaving) Text(style console.Style) string {
 		page.Row("Locks", fmt.Sprintf("%s deleted then, that no VolumeAttachment holds: %s", console.Plural(len(l.Locks), "VolumeLock is", "VolumeLocks are"), console.Some(names(l.Locks), 3, ", ")))
 	}
 	if l.Attached > 0 {
-		page.Row("Attached", fmt.Sprintf("%s until the pods end, and released by the volume lock then. Let it run, with the driver in --drivers, until kubectl podgrace volumelock list shows none.", console.Plural(l.Attached, "volume stays attached", "volumes stay attached")))
+		page.Row("Attached", fmt.Sprintf("%s until the pods end. Let the volume lock run with the driver in --drivers until then, and give this command again: it deletes their VolumeLocks.", console.Plural(l.Attached, "volume stays attached", "volumes stay attached")))
 	}
 	obstacles(page, l.Obstacles)
 	return page.String()
