@@ -1,0 +1,111 @@
+package adoption
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+const driver = "nfs.csi.k8s.io"
+
+// Who keeps a CSIDriver as it is shows in many ways; that a person has applied it is none of them.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	written := func(by string) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{{Manager: by, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
+	}
+	for name, tc := range map[string]struct {
+		meta metav1.ObjectMeta
+		want string // empty: nobody
+	}{
+		"nobody":         {metav1.ObjectMeta{}, ""},
+		"kubectl":        {metav1.ObjectMeta{ManagedFields: written("kubectl-client-side-apply")}, ""},
+		"this command":   {metav1.ObjectMeta{ManagedFields: written("podgrace-volumelock")}, ""},
+		"a program":      {metav1.ObjectMeta{ManagedFields: written("csi-operator")}, `the program "csi-operator"`},
+		"an owner":       {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "NFSDriver", Name: "x"}}}, "NFSDriver x"},
+		"Helm":           {metav1.ObjectMeta{Annotations: map[string]string{"meta.helm.sh/release-name": "nfs"}, ManagedFields: written("helm")}, "Helm release nfs"},
+		"helm template":  {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}}, "Helm (label"},
+		"Argo CD":        {metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "nfs:storage"}}, "Argo CD application nfs:storage"},
+		"Flux":           {metav1.ObjectMeta{Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "infra"}}, "Flux Kustomization infra"},
+		"an add-on":      {metav1.ObjectMeta{Labels: map[string]string{"addonmanager.kubernetes.io/mode": "Reconcile"}}, "addon manager (Reconcile)"},
+		"of the status?": {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}}}, ""},
+	} {
+		all := ownersOf(&storagev1.CSIDriver{ObjectMeta: tc.meta})
+		if tc.want == "" && len(all) > 0 || tc.want != "" && (len(all) != 1 || !strings.Contains(all[0].who, tc.want) || all[0].help == "") {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}
+
+// What a silent node has mounted is not known, unless it can't have mounted anything, or is known to be off.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	node := func(ready corev1.ConditionStatus) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "b"}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	}
+	receipt := func(class v1alpha1.EvidenceClass, boot string) []v1alpha1.FenceReceipt {
+		return []v1alpha1.FenceReceipt{{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: class, Node: &v1alpha1.BootReference{Name: "n", UID: "u", BootID: boot}}}}
+	}
+	with := func(drivers ...string) []storagev1.CSINode {
+		n := storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		for _, d := range drivers {
+			n.Spec.Drivers = append(n.Spec.Drivers, storagev1.CSINodeDriver{Name: d})
+		}
+		return []storagev1.CSINode{n}
+	}
+	for name, tc := range map[string]struct {
+		facts  Facts
+		silent bool
+	}{
+		"ready":                {Facts{Nodes: []corev1.Node{node(corev1.ConditionTrue)}}, false},
+		"silent":               {Facts{Nodes: []corev1.Node{node(corev1.ConditionUnknown)}}, true},
+		"with the driver":      {Facts{Nodes: []corev1.Node{node(corev1.ConditionUnknown)}, CSINodes: with("other", driver)}, true},
+		"without the driver":   {Facts{Nodes: []corev1.Node{node(corev1.ConditionUnknown)}, CSINodes: with("other")}, false},
+		"off":                  {Facts{Nodes: []corev1.Node{node(corev1.ConditionUnknown)}, Receipts: receipt(v1alpha1.EvidencePoweredOff, "b")}, false},
+		"another boot was off": {Facts{Nodes: []corev1.Node{node(corev1.ConditionUnknown)}, Receipts: receipt(v1alpha1.EvidencePoweredOff, "a")}, true},
+		"without its storage":  {Facts{Nodes: []corev1.Node{node(corev1.ConditionUnknown)}, Receipts: receipt(v1alpha1.EvidenceStorageRevoked, "b")}, true},
+	} {
+		tc.facts.Driver = driver
+		if got := tc.facts.silent(); slices.Contains(got, "n") != tc.silent {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A VolumeLock of before counts only where it says of this boot that its kubelet does not tell; one that the kubelet's word releases would be released beside a mount.
+func TestLockOfBefore(t *testing.T) {
+	t.Parallel()
+	pv := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}}}}
+	facts := Facts{Driver: driver, Gated: []string{driver}, Object: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}, Volumes: []corev1.PersistentVolume{pv},
+		Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "b"}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}},
+		Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0"}, Spec: corev1.PodSpec{NodeName: "n",
+			Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}}}
+	own := PlanFor(&facts)
+	if len(own.Locks) != 1 || own.Refused() {
+		t.Fatalf("%+v", own)
+	}
+	for name, tc := range map[string]struct {
+		change  func(*v1alpha1.VolumeLock)
+		refused bool
+	}{
+		"its own":         {func(*v1alpha1.VolumeLock) {}, false},
+		"not adopted":     {func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false }, true},
+		"an earlier boot": {func(l *v1alpha1.VolumeLock) { l.Spec.Node.BootID = "a" }, true},
+		"another node":    {func(l *v1alpha1.VolumeLock) { l.Spec.Node.UID = "v" }, true},
+	} {
+		l := own.Locks[0].DeepCopy()
+		tc.change(l)
+		f := facts
+		f.Locks = []v1alpha1.VolumeLock{*l}
+		if p := PlanFor(&f, Waivable()...); p.Refused() != tc.refused || len(p.Locks) > 0 {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
