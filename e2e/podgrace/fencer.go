@@ -2,7 +2,6 @@ package podgrace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -18,21 +17,26 @@ import (
 const fencerUser = "system:serviceaccount:podgrace-system:podgrace-fencer"
 
 // Fencer is a running fencer.
-type Fencer struct {
-	// MetricsURL serves /metrics, LogPath is the file with what it logs.
-	MetricsURL, LogPath string
-
-	child *cluster.Process
-}
+type Fencer = Replica
 
 // AllowFencer gives the fencer's service account its rights, as deploy has them; also those of other components.
 func AllowFencer(ctx context.Context, c *cluster.Cluster, also ...string) error {
+	for _, component := range append([]string{"fencer"}, also...) {
+		if err := applyOfComponent(ctx, c, component, "rbac.yaml"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyOfComponent applies some files of one of deploy's components.
+func applyOfComponent(ctx context.Context, c *cluster.Cluster, component string, files ...string) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return err
 	}
-	for _, component := range append([]string{"fencer"}, also...) {
-		if err := Apply(ctx, c, filepath.Join(root, "deploy", "components", component, "rbac.yaml")); err != nil {
+	for _, file := range files {
+		if err := Apply(ctx, c, filepath.Join(root, "deploy", "components", component, file)); err != nil {
 			return err
 		}
 	}
@@ -73,31 +77,5 @@ func StartFencer(ctx context.Context, c *cluster.Cluster, program string, args .
 	if err != nil {
 		return nil, err
 	}
-	ports, err := cluster.FreePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	f := &Fencer{MetricsURL: "http://127.0.0.1:" + ports[1], LogPath: filepath.Join(c.Dir, "log", "fencer-"+ports[0]+".log")}
-	args = append([]string{"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1], "--namespace", "podgrace-system"}, args...)
-	if f.child, err = cluster.StartProcess("fencer", f.LogPath, program, args...); err != nil {
-		return nil, err
-	}
-	if err := waitReady(ctx, "the fencer", f.child, "http://127.0.0.1:"+ports[0]); err != nil {
-		return nil, errors.Join(err, f.Stop())
-	}
-	return f, nil
-}
-
-// PID is its process.
-func (f *Fencer) PID() int { return f.child.PID() }
-
-// Kill ends it by SIGKILL: it gives nothing back, and what it was doing is not ended.
-func (f *Fencer) Kill() error { return f.child.Kill() }
-
-// Stop ends it.
-func (f *Fencer) Stop() error {
-	if err := f.child.Stop(); err != nil {
-		return errors.Join(err, fmt.Errorf("its log is %s", f.LogPath))
-	}
-	return nil
+	return startReplica(ctx, c, "fencer", program, kubeconfig, args...)
 }

@@ -1,0 +1,52 @@
+package podgrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+)
+
+// Replica is one of a program that watches the cluster and serves nobody: the fencer, the volume lock.
+type Replica struct {
+	// MetricsURL serves /metrics, LogPath is the file with what it logs.
+	MetricsURL, LogPath string
+
+	child *cluster.Process
+}
+
+// startReplica starts one on this machine, and returns when it is ready. It may not lead yet.
+func startReplica(ctx context.Context, c *cluster.Cluster, name, program, kubeconfig string, args ...string) (*Replica, error) {
+	ports, err := cluster.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{MetricsURL: "http://127.0.0.1:" + ports[1], LogPath: filepath.Join(c.Dir, "log", name+"-"+ports[0]+".log")}
+	args = append([]string{"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1], "--namespace", "podgrace-system"}, args...)
+	if r.child, err = cluster.StartProcess(name, r.LogPath, program, args...); err != nil {
+		return nil, err
+	}
+	if err := waitReady(ctx, name, r.child, "http://127.0.0.1:"+ports[0]); err != nil {
+		return nil, errors.Join(err, r.Stop())
+	}
+	return r, nil
+}
+
+// PID is its process.
+func (r *Replica) PID() int { return r.child.PID() }
+
+// Exited returns nil while it runs, and afterwards why it ended.
+func (r *Replica) Exited() error { return r.child.Exited() }
+
+// Kill ends it by SIGKILL: it gives nothing back, and what it was doing is not ended.
+func (r *Replica) Kill() error { return r.child.Kill() }
+
+// Stop ends it.
+func (r *Replica) Stop() error {
+	if err := r.child.Stop(); err != nil {
+		return errors.Join(err, fmt.Errorf("its log is %s", r.LogPath))
+	}
+	return nil
+}
