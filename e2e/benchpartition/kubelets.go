@@ -2,20 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/volumelock"
 )
 
 // kubelets stand in for those of all nodes that are not cut off, and for the external-attacher of the CSI driver: they say at once that it is done, and do nothing.
@@ -64,7 +62,7 @@ func (k *kubelets) attach(ctx context.Context) error {
 	if err := k.kube.List(ctx, &all); err != nil {
 		return fmt.Errorf("list VolumeAttachments: %w", err)
 	}
-	patch, err := statusPatch(map[string]any{"attached": true})
+	patch, err := cluster.MergePatch("status", map[string]any{"attached": true})
 	if err != nil {
 		return err
 	}
@@ -97,32 +95,24 @@ func (k *kubelets) start(ctx context.Context) error {
 }
 
 func (k *kubelets) startOne(ctx context.Context, p *corev1.Pod) error {
-	volume := corev1.UniqueVolumeName("kubernetes.io/csi/" + driver + "^" + p.Namespace) // pkg/volume/util/util.go GetUniqueVolumeName, 1.36.3
+	volume := volumelock.InUseName(driver, p.Namespace)
 	var n corev1.Node
 	if err := k.kube.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &n); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(n.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume }) {
+	if !cluster.AttachedTo(&n, volume) {
 		return nil
 	}
-	inUse, err := statusPatch(map[string]any{"volumesInUse": []corev1.UniqueVolumeName{volume}})
+	inUse, err := cluster.MergePatch("status", map[string]any{"volumesInUse": []corev1.UniqueVolumeName{volume}})
 	if err != nil {
 		return err
 	}
 	if err := k.kube.Status().Patch(ctx, &n, inUse); err != nil {
 		return err
 	}
-	runs, err := statusPatch(corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.Now()), Conditions: []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue},
-	}})
+	runs, err := cluster.MergePatch("status", cluster.RunningStatus())
 	if err != nil {
 		return err
 	}
 	return k.kube.Status().Patch(ctx, p, runs)
-}
-
-// statusPatch is a merge patch of a status.
-func statusPatch(status any) (client.Patch, error) {
-	text, err := json.Marshal(map[string]any{"status": status})
-	return client.RawPatch(types.MergePatchType, text), err
 }

@@ -131,11 +131,7 @@ func (l *lab) join(ctx context.Context, i int) error {
 	if err := l.kube.Status().Patch(ctx, node, client.RawPatch(types.MergePatchType, uuid)); err != nil {
 		return fmt.Errorf("say which machine %s is: %w", name, err)
 	}
-	attached := []byte(`{"metadata":{"annotations":{"volumes.kubernetes.io/controller-managed-attach-detach":"true"}}}`)
-	if err := l.kube.Patch(ctx, node, client.RawPatch(types.MergePatchType, attached)); err != nil {
-		return fmt.Errorf("have the volumes of %s attached by the controller: %w", name, err)
-	}
-	return nil
+	return l.AttachByController(ctx, name)
 }
 
 // side makes the next StatefulSet, on a node of its own, and returns when its pod runs.

@@ -42,6 +42,8 @@ type Options struct {
 	AuditLog bool
 	// APIServerArgs are more flags, "--name=value"; a list-valued flag adds to what is set here.
 	APIServerArgs []string
+	// ControllerManagerArgs are more flags, "--name=value"; the last one of a name counts.
+	ControllerManagerArgs []string
 	// Log gets progress lines; nil is silent.
 	Log io.Writer
 	// Dir holds what the cluster writes. The default is a temporary folder, removed by Stop unless the

@@ -205,13 +205,13 @@ func (c *Cluster) startControllerManager(ctx context.Context) (err error) {
 		}
 	}
 	pki := filepath.Join(c.Dir, "pki")
-	c.controllerManager, err = c.startComponent(ctx, "kube-controller-manager",
-		"--use-service-account-credentials="+strconv.FormatBool(!c.options.SharedControllerCredentials),
-		"--service-account-private-key-file="+filepath.Join(pki, "sa-signer.key"),
-		"--root-ca-file="+filepath.Join(pki, "serving-ca.crt"),
-		"--cluster-signing-cert-file="+filepath.Join(pki, "ca.crt"),
-		"--cluster-signing-key-file="+filepath.Join(pki, "ca.key"),
-	)
+	c.controllerManager, err = c.startComponent(ctx, "kube-controller-manager", append([]string{
+		"--use-service-account-credentials=" + strconv.FormatBool(!c.options.SharedControllerCredentials),
+		"--service-account-private-key-file=" + filepath.Join(pki, "sa-signer.key"),
+		"--root-ca-file=" + filepath.Join(pki, "serving-ca.crt"),
+		"--cluster-signing-cert-file=" + filepath.Join(pki, "ca.crt"),
+		"--cluster-signing-key-file=" + filepath.Join(pki, "ca.key"),
+	}, c.options.ControllerManagerArgs...)...)
 	return err
 }
 

@@ -51,6 +51,14 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	}, c.apiServer)
 }
 
+// RestartControllerManager kills the controller manager as the kernel's OOM killer would, starts it again, and returns when it is healthy: what its controllers only had in memory is gone.
+func (c *Cluster) RestartControllerManager(ctx context.Context) error {
+	if err := c.controllerManager.Kill(); err != nil {
+		return fmt.Errorf("restart the controller manager: %w", err)
+	}
+	return c.startControllerManager(ctx)
+}
+
 // keepScheduler starts the scheduler again when it ends, until the cluster is stopped.
 func (c *Cluster) keepScheduler(p *process) {
 	for {
