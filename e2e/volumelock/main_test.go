@@ -1,0 +1,261 @@
+package volumelock
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/suite"
+	core "github.com/podgrace/podgrace/volumelock"
+)
+
+// A node is not ready after twenty seconds without a heartbeat, not fifty: its kubelet renews its Lease each second.
+var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=20s", "--node-monitor-period=2s"}}}
+
+func TestMain(m *testing.M) { suite.Main(m, shared) }
+
+// driver of the volumes: one that attaches nothing itself, and whose volumes are known by where they lead.
+const driver = "iscsi.csi.k8s.io"
+
+// storageCluster is the label of the nodes that reach the storage.
+const storageCluster = "storagecluster"
+
+// lab is a cluster of two nodes that reach the storage, a and b, and one that does not.
+type lab struct {
+	*suite.Suite
+	program   string
+	namespace string
+	witness   *Witness
+	kubelets  map[string]*Kubelet
+	replica   *podgrace.VolumeLock
+}
+
+var once sync.Once
+
+// newLab is the cluster with kubelets, and without a volume lock.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{Suite: shared.Get(t), witness: NewWitness(), kubelets: map[string]*Kubelet{}}
+	ctx := context.WithoutCancel(t.Context())
+	var err error
+	if l.program, err = podgrace.BuildVolumeLock(ctx, filepath.Join(l.Dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	once.Do(func() {
+		if err := podgrace.AllowVolumeLock(ctx, l.Cluster); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Client.Create(ctx, csiDriver(driver)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	l.namespace = l.Namespace(t)
+	for _, name := range []string{"a", "b"} {
+		l.join(t, name, map[string]string{storageCluster: "iscsi-1"})
+	}
+	l.join(t, "c", nil)
+	t.Cleanup(func() {
+		mounts, violations := l.witness.Seen()
+		for _, v := range violations {
+			t.Error(v)
+		}
+		t.Logf("%d mounts", mounts)
+		if t.Failed() {
+			for _, k := range l.kubelets {
+				t.Log(k)
+			}
+		}
+	})
+	return l
+}
+
+func csiDriver(name string) *storagev1.CSIDriver {
+	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
+}
+
+// join adds a node with a kubelet, which ends with the test, and the Node with it.
+func (l *lab) join(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	ctx := t.Context()
+	if err := l.AddNode(ctx, name, labels); err != nil {
+		t.Fatal(err)
+	}
+	l.StopHeartbeat(name) // its kubelet has its own
+	if err := l.AttachByController(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	l.Create(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: name}}}})
+	k, err := StartKubelet(l.Cluster, l.witness, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.kubelets[name] = k
+	t.Cleanup(func() {
+		k.Stop()
+		if err := l.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// start starts the volume lock, by its own rights.
+func (l *lab) start(t *testing.T) {
+	t.Helper()
+	kubeconfig, err := podgrace.VolumeLockKubeconfig(l.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.replica = l.startReplica(t, kubeconfig)
+}
+
+// startReplica starts a replica that ends with the test. It waits for no other one's Lease.
+func (l *lab) startReplica(t *testing.T, kubeconfig string) *podgrace.VolumeLock {
+	t.Helper()
+	r, err := podgrace.StartVolumeLock(context.WithoutCancel(t.Context()), l.Cluster, l.program, kubeconfig, []string{driver}, "--leader-elect=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// disk makes a volume of one unit, for one node at a time, and a claim that has it, both of one name. It is for the nodes that reach the storage.
+func (l *lab) disk(t *testing.T, name, lun string) *corev1.PersistentVolume {
+	t.Helper()
+	size, once := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: once, ClaimRef: &corev1.ObjectReference{Namespace: l.namespace, Name: name}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: l.namespace + "-" + name, VolumeAttributes: map[string]string{
+			"targetPortal": "192.0.2.1:3260", "iqn": "iqn.2026-11.org.example:" + l.namespace, "lun": lun,
+		}}},
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: storageCluster, Operator: corev1.NodeSelectorOpIn, Values: []string{"iscsi-1"}}},
+		}}}},
+	}}
+	l.Create(t, pv)
+	l.Create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: once, Resources: corev1.VolumeResourceRequirements{Requests: size}, StorageClassName: new(""), VolumeName: pv.Name,
+	}})
+	return pv
+}
+
+// pod makes one that uses a claim, on a node.
+func (l *lab) pod(t *testing.T, name, claim, node string) *corev1.Pod {
+	t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PodSpec{
+		NodeSelector: map[string]string{corev1.LabelHostname: node},
+		Containers:   []corev1.Container{{Name: "main", Image: "localhost/none:1"}},
+		Volumes:      []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+	}}
+	l.Create(t, p)
+	return p
+}
+
+func (l *lab) delete(t *testing.T, o client.Object, options ...client.DeleteOption) {
+	t.Helper()
+	if err := l.Client.Delete(t.Context(), o, options...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runs waits until a pod runs, and looks that its node alone can write to its volume.
+func (l *lab) runs(t *testing.T, p *corev1.Pod, pv *corev1.PersistentVolume, node string) {
+	t.Helper()
+	suite.Eventually(t, "pod "+p.Name+" to run on node "+node, func(ctx context.Context) (bool, error) {
+		err := l.Client.Get(ctx, client.ObjectKeyFromObject(p), p)
+		return p.Status.Phase == corev1.PodRunning && p.Spec.NodeName == node, err
+	})
+	l.writes(t, pv, node)
+}
+
+// writes looks who can write to a volume.
+func (l *lab) writes(t *testing.T, pv *corev1.PersistentVolume, want ...string) {
+	t.Helper()
+	if got := l.witness.Writers(unit(pv)); !slices.Equal(got, want) {
+		t.Fatalf("%s can write to %s, and not %s", strings.Join(got, " and "), pv.Name, strings.Join(want, " and "))
+	}
+}
+
+// gone waits until there is no such object.
+func (l *lab) gone(t *testing.T, o client.Object) {
+	t.Helper()
+	suite.Eventually(t, fmt.Sprintf("%T %s to be gone", o, o.GetName()), func(ctx context.Context) (bool, error) {
+		err := l.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
+		if err == nil {
+			return false, fmt.Errorf("it is there: %s", o.GetUID())
+		}
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
+// lockOf is the VolumeLock of a volume; nil: there is none.
+func (l *lab) lockOf(ctx context.Context, pv *corev1.PersistentVolume) (*v1alpha1.VolumeLock, error) {
+	lock := &v1alpha1.VolumeLock{}
+	err := l.Client.Get(ctx, client.ObjectKey{Name: core.LockFor(&storagev1.VolumeAttachment{}, pv)}, lock)
+	if err != nil {
+		lock = nil
+	}
+	return lock, client.IgnoreNotFound(err)
+}
+
+// locked returns the VolumeLock of a volume once it is as wanted.
+func (l *lab) locked(t *testing.T, pv *corev1.PersistentVolume, what string, is func(*v1alpha1.VolumeLock) bool) (lock *v1alpha1.VolumeLock) {
+	t.Helper()
+	suite.Eventually(t, "the VolumeLock of "+pv.Name+what, func(ctx context.Context) (bool, error) {
+		var err error
+		if lock, err = l.lockOf(ctx, pv); lock == nil || err != nil {
+			return false, err
+		}
+		if !is(lock) {
+			return false, fmt.Errorf("it is %+v %+v", lock.Spec, lock.Status)
+		}
+		return true, nil
+	})
+	return lock
+}
+
+// heldBy returns the VolumeLock of a volume once a node holds it.
+func (l *lab) heldBy(t *testing.T, pv *corev1.PersistentVolume, node string) *v1alpha1.VolumeLock {
+	t.Helper()
+	return l.locked(t, pv, " to be of node "+node, func(lock *v1alpha1.VolumeLock) bool { return lock.Spec.Node.Name == node })
+}
+
+// free waits until nobody holds a volume.
+func (l *lab) free(t *testing.T, pv *corev1.PersistentVolume) {
+	t.Helper()
+	suite.Eventually(t, "volume "+pv.Name+" to be free", func(ctx context.Context) (bool, error) {
+		lock, err := l.lockOf(ctx, pv)
+		if lock != nil {
+			return false, fmt.Errorf("%s: %+v", core.Whose(lock), lock.Status)
+		}
+		return err == nil, err
+	})
+}
+
+// attachment is that of a volume to a node; nil: there is none.
+func (l *lab) attachment(ctx context.Context, pv *corev1.PersistentVolume, node string) (*storagev1.VolumeAttachment, error) {
+	a := &storagev1.VolumeAttachment{}
+	err := l.Client.Get(ctx, client.ObjectKey{Name: attachmentName(pv, node)}, a)
+	if err != nil {
+		a = nil
+	}
+	return a, client.IgnoreNotFound(err)
+}
