@@ -36,7 +36,8 @@ const reportEvery = 5 * time.Minute
 //
 // What fails it tries again, as that does. That a status is worked out against an informer's copy is left out; what comes of that is in volumelock/volumelocktest.
 type Kubelet struct {
-	name    string
+	name    string // of the Node
+	machine string // to the storage
 	kube    client.Client
 	witness *Witness
 
@@ -63,8 +64,8 @@ type volume struct {
 	mounted    bool
 }
 
-// StartKubelet starts a kubelet for a Node that there is. It works until it is stopped.
-func StartKubelet(c *cluster.Cluster, witness *Witness, name string) (*Kubelet, error) {
+// StartKubelet starts the kubelet of a machine, for a Node that there is. It works until it is stopped.
+func StartKubelet(c *cluster.Cluster, witness *Witness, name, machine string) (*Kubelet, error) {
 	config, err := c.User("system:node:"+name, "system:nodes")
 	if err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func StartKubelet(c *cluster.Cluster, witness *Witness, name string) (*Kubelet, 
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	k := &Kubelet{name: name, kube: kube, witness: witness, end: end, done: make(chan struct{})}
+	k := &Kubelet{name: name, machine: machine, kube: kube, witness: witness, end: end, done: make(chan struct{})}
 	k.forget()
 	go k.run(ctx)
 	return k, nil
@@ -107,13 +108,13 @@ func (k *Kubelet) BootID() string {
 	return k.bootID()
 }
 
-func (k *Kubelet) bootID() string { return fmt.Sprintf("boot-%d-of-%s", k.boots, k.name) }
+func (k *Kubelet) bootID() string { return fmt.Sprintf("boot-%d-of-%s", k.boots, k.machine) }
 
 // Reboot starts the machine anew: nothing is mounted, and the kubelet knows nothing.
 func (k *Kubelet) Reboot() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.witness.Off(k.name)
+	k.witness.Off(k.machine)
 	k.boots++
 	k.forget()
 }
@@ -151,14 +152,16 @@ func (k *Kubelet) HoldStatus(ctx context.Context) (arrive func(context.Context) 
 	}
 	was := node.DeepCopy()
 	k.setStatus(node)
-	return func(ctx context.Context) error { return k.kube.Status().Patch(ctx, node, client.StrategicMergeFrom(was)) }, nil
+	return func(ctx context.Context) error {
+		return k.kube.Status().Patch(ctx, node, client.StrategicMergeFrom(was))
+	}, nil
 }
 
 // String says what it knows.
 func (k *Kubelet) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	text := fmt.Sprintf("kubelet %s, %s, silent: %t, hung: %t, last error: %v", k.name, k.bootID(), k.silent, k.hung, k.last)
+	text := fmt.Sprintf("kubelet of node %s, %s, silent: %t, hung: %t, last error: %v", k.name, k.bootID(), k.silent, k.hung, k.last)
 	for name, v := range k.volumes {
 		text += fmt.Sprintf("\n  %s wanted: %t stored: %t known: %t attachable: %t mounted: %t", name, v.wanted, v.stored, v.known, v.attachable, v.mounted)
 	}
@@ -349,13 +352,13 @@ func (k *Kubelet) reconcile(ctx context.Context, name corev1.UniqueVolumeName, v
 		}
 		if a.Status.Attached && a.DeletionTimestamp == nil {
 			v.mounted = true
-			k.witness.Mounted(k.name, unit(v.pv))
+			k.witness.Mounted(k.machine, unit(v.pv))
 		}
 	case v.wanted:
 	case v.mounted && k.hung:
 	case v.mounted:
 		v.mounted = false
-		k.witness.Unmounted(k.name, unit(v.pv))
+		k.witness.Unmounted(k.machine, unit(v.pv))
 	default:
 		delete(k.volumes, name)
 	}

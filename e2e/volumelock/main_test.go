@@ -3,6 +3,7 @@ package volumelock
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,8 +24,8 @@ import (
 	core "github.com/podgrace/podgrace/volumelock"
 )
 
-// A node is not ready after twenty seconds without a heartbeat, not fifty: its kubelet renews its Lease each second.
-var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=20s", "--node-monitor-period=2s"}}}
+// A node is not ready after thirty seconds without a heartbeat, not fifty: its kubelet renews its Lease each second.
+var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=30s", "--node-monitor-period=2s"}}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
@@ -34,7 +35,7 @@ const driver = "iscsi.csi.k8s.io"
 // storageCluster is the label of the nodes that reach the storage.
 const storageCluster = "storagecluster"
 
-// lab is a cluster of two nodes that reach the storage, a and b, and one that does not.
+// lab is a cluster of two nodes that reach the storage, a and b, and one that does not, c, which has no kubelet.
 type lab struct {
 	*suite.Suite
 	program   string
@@ -44,7 +45,7 @@ type lab struct {
 	replica   *podgrace.VolumeLock
 }
 
-var once sync.Once
+var prepare sync.Once
 
 // newLab is the cluster with kubelets, and without a volume lock.
 func newLab(t *testing.T) *lab {
@@ -55,20 +56,22 @@ func newLab(t *testing.T) *lab {
 	if l.program, err = podgrace.BuildVolumeLock(ctx, filepath.Join(l.Dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	once.Do(func() {
+	prepare.Do(func() {
 		if err := podgrace.AllowVolumeLock(ctx, l.Cluster); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Client.Create(ctx, csiDriver(driver)); err != nil {
 			t.Fatal(err)
 		}
+		if err := l.AddNode(ctx, "c", nil); err != nil {
+			t.Fatal(err)
+		}
 	})
 	l.namespace = l.Namespace(t)
-	for _, name := range []string{"a", "b"} {
-		l.join(t, name, map[string]string{storageCluster: "iscsi-1"})
-	}
-	l.join(t, "c", nil)
 	t.Cleanup(func() {
+		if err := l.Client.DeleteAllOf(context.Background(), &v1alpha1.VolumeLock{}); err != nil { // those whose nodes are gone with the test
+			t.Error(err)
+		}
 		mounts, violations := l.witness.Seen()
 		for _, v := range violations {
 			t.Error(v)
@@ -80,6 +83,9 @@ func newLab(t *testing.T) *lab {
 			}
 		}
 	})
+	for _, name := range []string{"a", "b"} {
+		l.join(t, name)
+	}
 	return l
 }
 
@@ -88,60 +94,94 @@ func csiDriver(name string) *storagev1.CSIDriver {
 }
 
 // join adds a node with a kubelet, which ends with the test, and the Node with it.
-func (l *lab) join(t *testing.T, name string, labels map[string]string) {
+func (l *lab) join(t *testing.T, name string) {
 	t.Helper()
-	ctx := t.Context()
-	if err := l.AddNode(ctx, name, labels); err != nil {
-		t.Fatal(err)
-	}
-	l.StopHeartbeat(name) // its kubelet has its own
-	if err := l.AttachByController(ctx, name); err != nil {
-		t.Fatal(err)
-	}
+	l.register(t, name)
 	l.Create(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: name}}}})
-	k, err := StartKubelet(l.Cluster, l.witness, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.kubelets[name] = k
+	l.startKubelet(t, name, name)
 	t.Cleanup(func() {
-		k.Stop()
 		if err := l.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// start starts the volume lock, by its own rights.
-func (l *lab) start(t *testing.T) {
+// register makes the Node of a machine that reaches the storage.
+func (l *lab) register(t *testing.T, name string) {
+	t.Helper()
+	if err := l.AddNode(t.Context(), name, map[string]string{storageCluster: "iscsi-1"}); err != nil {
+		t.Fatal(err)
+	}
+	l.StopHeartbeat(name) // its kubelet has its own
+	if err := l.AttachByController(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startKubelet starts the kubelet of a machine, which ends with the test.
+func (l *lab) startKubelet(t *testing.T, name, machine string) {
+	t.Helper()
+	k, err := StartKubelet(l.Cluster, l.witness, name, machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.kubelets[machine] = k
+	t.Cleanup(k.Stop)
+}
+
+// start starts the volume lock, by its own rights, for the driver and some others.
+func (l *lab) start(t *testing.T, also ...string) {
 	t.Helper()
 	kubeconfig, err := podgrace.VolumeLockKubeconfig(l.Cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.replica = l.startReplica(t, kubeconfig)
+	l.startBy(t, kubeconfig, also...)
 }
 
-// startReplica starts a replica that ends with the test. It waits for no other one's Lease.
-func (l *lab) startReplica(t *testing.T, kubeconfig string) *podgrace.VolumeLock {
+// startBy starts it by a kubeconfig. The one that runs in the end is stopped with the test.
+func (l *lab) startBy(t *testing.T, kubeconfig string, also ...string) {
 	t.Helper()
-	r, err := podgrace.StartVolumeLock(context.WithoutCancel(t.Context()), l.Cluster, l.program, kubeconfig, []string{driver}, "--leader-elect=false")
-	if err != nil {
+	if err := l.startAnother(kubeconfig, also...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := r.Stop(); err != nil {
+		if err := l.replica.Stop(); err != nil {
 			t.Error(err)
 		}
+		if log, err := os.ReadFile(l.replica.LogPath); t.Failed() && err == nil {
+			t.Logf("the volume lock's log:\n%s", log)
+		}
 	})
-	return r
 }
 
-// disk makes a volume of one unit, for one node at a time, and a claim that has it, both of one name. It is for the nodes that reach the storage.
+// startAnother starts one in the place of that which has ended. It waits for no other one's Lease.
+func (l *lab) startAnother(kubeconfig string, also ...string) error {
+	r, err := podgrace.StartVolumeLock(context.Background(), l.Cluster, l.program, kubeconfig, append([]string{driver}, also...), "--leader-elect=false")
+	if err == nil {
+		l.replica = r
+	}
+	return err
+}
+
+// size and once are of all volumes.
+var (
+	size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	once = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+)
+
+// disk makes a volume of one unit, for one node at a time, and a claim that has it.
 func (l *lab) disk(t *testing.T, name, lun string) *corev1.PersistentVolume {
 	t.Helper()
-	size, once := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}, Spec: corev1.PersistentVolumeSpec{
+	pv := l.newVolume(name, lun)
+	l.Create(t, pv)
+	l.claim(t, name, pv)
+	return pv
+}
+
+// newVolume is one that is not made yet, for the nodes that reach the storage, and for a claim of the name.
+func (l *lab) newVolume(name, lun string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: once, ClaimRef: &corev1.ObjectReference{Namespace: l.namespace, Name: name}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: l.namespace + "-" + name, VolumeAttributes: map[string]string{
 			"targetPortal": "192.0.2.1:3260", "iqn": "iqn.2026-11.org.example:" + l.namespace, "lun": lun,
@@ -150,23 +190,34 @@ func (l *lab) disk(t *testing.T, name, lun string) *corev1.PersistentVolume {
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: storageCluster, Operator: corev1.NodeSelectorOpIn, Values: []string{"iscsi-1"}}},
 		}}}},
 	}}
-	l.Create(t, pv)
+}
+
+// claim makes a claim that has a volume.
+func (l *lab) claim(t *testing.T, name string, pv *corev1.PersistentVolume) {
+	t.Helper()
 	l.Create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: once, Resources: corev1.VolumeResourceRequirements{Requests: size}, StorageClassName: new(""), VolumeName: pv.Name,
 	}})
-	return pv
 }
 
-// pod makes one that uses a claim, on a node.
+// pod makes one that uses a claim, for one of the two nodes that reach the storage.
 func (l *lab) pod(t *testing.T, name, claim, node string) *corev1.Pod {
 	t.Helper()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PodSpec{
-		NodeSelector: map[string]string{corev1.LabelHostname: node},
-		Containers:   []corev1.Container{{Name: "main", Image: "localhost/none:1"}},
-		Volumes:      []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
-	}}
+	p := l.newPod(name, claim, node)
 	l.Create(t, p)
 	return p
+}
+
+// newPod is one that is not made yet.
+func (l *lab) newPod(name, claim, node string) *corev1.Pod {
+	other := map[string]string{"a": "b", "b": "a"}[node]
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PodSpec{
+		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{other}}},
+		}}}}},
+		Containers: []corev1.Container{{Name: "main", Image: "localhost/none:1"}},
+		Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+	}}
 }
 
 func (l *lab) delete(t *testing.T, o client.Object, options ...client.DeleteOption) {

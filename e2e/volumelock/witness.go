@@ -13,24 +13,21 @@ import (
 type Witness struct {
 	mu         sync.Mutex
 	writers    map[string]map[string]bool // machines, by volume
-	cut        map[string]bool            // machines whose writes do not arrive
+	cut        map[string]map[string]bool // machines whose writes do not arrive, by volume
 	violations []string
 	mounts     int
 }
 
 // NewWitness returns one that has seen nothing.
 func NewWitness() *Witness {
-	return &Witness{writers: map[string]map[string]bool{}, cut: map[string]bool{}}
+	return &Witness{writers: map[string]map[string]bool{}, cut: map[string]map[string]bool{}}
 }
 
 // Mounted is told by a machine that has mounted a volume.
 func (w *Witness) Mounted(machine, volume string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.writers[volume] == nil {
-		w.writers[volume] = map[string]bool{}
-	}
-	w.writers[volume][machine] = true
+	put(w.writers, volume, machine)
 	w.mounts++
 	if now := w.of(volume); len(now) > 1 {
 		w.violations = append(w.violations, fmt.Sprintf("%s: %s can write to volume %s at once", time.Now().Format(time.StampMilli), strings.Join(now, " and "), volume))
@@ -48,17 +45,25 @@ func (w *Witness) Unmounted(machine, volume string) {
 func (w *Witness) Off(machine string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, machines := range w.writers {
-		delete(machines, machine)
+	for _, of := range []map[string]map[string]bool{w.writers, w.cut} {
+		for _, machines := range of {
+			delete(machines, machine)
+		}
 	}
-	delete(w.cut, machine)
 }
 
-// Cut is a machine that the storage does not let in any more, until it is off.
-func (w *Witness) Cut(machine string) {
+// Cut is a machine that the storage does not let at a volume any more, until it is off.
+func (w *Witness) Cut(machine, volume string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cut[machine] = true
+	put(w.cut, volume, machine)
+}
+
+func put(in map[string]map[string]bool, volume, machine string) {
+	if in[volume] == nil {
+		in[volume] = map[string]bool{}
+	}
+	in[volume][machine] = true
 }
 
 // Writers are the machines that can write to a volume.
@@ -70,7 +75,7 @@ func (w *Witness) Writers(volume string) []string {
 
 func (w *Witness) of(volume string) []string {
 	all := slices.Sorted(maps.Keys(w.writers[volume]))
-	return slices.DeleteFunc(all, func(machine string) bool { return w.cut[machine] })
+	return slices.DeleteFunc(all, func(machine string) bool { return w.cut[volume][machine] })
 }
 
 // Seen is how often something was mounted, and when two could write at once.

@@ -1,0 +1,218 @@
+package volumelock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/measure"
+	"github.com/podgrace/podgrace/e2e/suite"
+	core "github.com/podgrace/podgrace/volumelock"
+)
+
+// alarms waits until so many of a reason were raised.
+func (l *lab) alarms(t *testing.T, reason string) {
+	t.Helper()
+	suite.Eventually(t, "the alarm "+reason, func(ctx context.Context) (bool, error) {
+		text, err := measure.Metrics(ctx, l.replica.MetricsURL+"/metrics")
+		if err != nil {
+			return false, err
+		}
+		n, err := measure.Sum(text, fmt.Sprintf("podgrace_volumelock_alarms_total{reason=%q", reason))
+		return n > 0, err
+	})
+}
+
+// Nobody edits a lock by hand. One who may delete it, and does while its pod runs, finds it made again for its node.
+func TestEditedByHand(t *testing.T) {
+	l := newLab(t)
+	l.start(t)
+	pv := l.disk(t, "db", "1")
+	first := l.pod(t, "db-1", "db", "a")
+	l.runs(t, first, pv, "a")
+	second := l.pod(t, "db-2", "db", "b")
+	l.inUse(t, "b", pv)
+	lock := l.heldBy(t, pv, "a")
+
+	editor, _ := l.Warned(t, "editor", "editors")
+	l.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-editor"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"podgrace.dev"}, Resources: []string{"volumelocks", "volumelocks/status"}, Verbs: []string{"create", "update", "patch", "delete"}},
+	}})
+	l.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "e2e-editor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "e2e-editor"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "editors"}}})
+	for _, e := range []struct {
+		what, refusal string
+		do            func(*v1alpha1.VolumeLock) error
+	}{
+		{"the administrator moves it to node b", "who holds a volume does not change", func(k *v1alpha1.VolumeLock) error {
+			k.Spec.Node.Name = "b"
+			return l.Client.Update(t.Context(), k)
+		}},
+		{"the administrator writes its status", "only the volume lock writes the status", func(k *v1alpha1.VolumeLock) error {
+			k.Status.Release = &v1alpha1.VolumeRelease{Attachment: k.Spec.Attachment.UID, Since: metav1.NowMicro(), Answers: 1}
+			return l.Client.Status().Update(t.Context(), k)
+		}},
+		{"the administrator makes one", "only the volume lock takes a volume", func(k *v1alpha1.VolumeLock) error {
+			k.ObjectMeta = metav1.ObjectMeta{Name: "volume-of-mine"}
+			return l.Client.Create(t.Context(), k)
+		}},
+		{"one without the verb force-delete confirms", "you need the verb force-delete", func(k *v1alpha1.VolumeLock) error {
+			k.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "mine"}
+			return editor.Update(t.Context(), k)
+		}},
+		{"one without the verb force-delete deletes it", "deleting its VolumeLock gives it to another node", func(k *v1alpha1.VolumeLock) error {
+			return editor.Delete(t.Context(), k)
+		}},
+	} {
+		suite.Eventually(t, "the refusal where "+e.what, func(context.Context) (bool, error) { // the editor's rights come a moment after the role
+			err := e.do(lock.DeepCopy())
+			if err == nil {
+				t.Fatalf("%s, and may", e.what)
+			}
+			return strings.Contains(err.Error(), e.refusal), err
+		})
+	}
+	l.waits(t, second, pv, "a")
+
+	l.delete(t, lock)
+	l.locked(t, pv, " to be taken again", func(now *v1alpha1.VolumeLock) bool { return now.UID != lock.UID && now.Spec.Node.Name == "a" })
+	l.alarms(t, "Retaken")
+	l.waits(t, second, pv, "a")
+	l.delete(t, first)
+	l.runs(t, second, pv, "b")
+}
+
+// The volumes of a driver that attaches by itself are left to its own attacher, though the volume lock was told to look after them.
+func TestDriverThatAttaches(t *testing.T) {
+	const attaches = "attaches.example.org"
+	l := newLab(t)
+	l.Create(t, csiDriver(attaches))
+	foreign := l.newVolume("foreign", "1")
+	foreign.Spec.CSI.Driver = attaches
+	l.Create(t, foreign)
+	l.claim(t, "foreign", foreign)
+	pod := l.pod(t, "foreign", "foreign", "a")
+	a := l.asked(t, foreign, "a")
+	a.Finalizers = []string{"external-attacher/attaches-example-org"}
+	if err := l.Client.Update(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+
+	l.start(t, attaches)
+	pv := l.disk(t, "db", "2")
+	l.runs(t, l.pod(t, "db", "db", "a"), pv, "a") // so it has looked at what was there before
+	a = l.asked(t, foreign, "a")
+	if lock, err := l.lockOf(t.Context(), foreign); lock != nil || err != nil || len(a.Finalizers) != 1 || len(a.Annotations) > 0 || a.Status.Attached || a.Status.AttachError != nil {
+		t.Errorf("it is touched: %+v, %+v, %v", a, lock, err)
+	}
+	a.Status.Attached = true
+	if err := l.Client.Status().Update(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	l.runs(t, pod, foreign, "a")
+	l.delete(t, pod)
+	suite.Eventually(t, "it to be detached", func(ctx context.Context) (bool, error) {
+		now, err := l.attachment(ctx, foreign, "a")
+		return now != nil && now.DeletionTimestamp != nil && slices.Equal(now.Finalizers, a.Finalizers), err
+	})
+	if err := l.Client.Patch(t.Context(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err := l.lockOf(t.Context(), foreign); lock != nil || err != nil {
+		t.Errorf("it is locked: %+v, %v", lock, err)
+	}
+}
+
+// Of a PersistentVolume that was made anew for another unit while it was attached, the old unit stays its node's. The attach/detach controller does not know that another PersistentVolume leads there.
+func TestVolumeMadeAnew(t *testing.T) {
+	l := newLab(t)
+	l.start(t)
+	pv := l.disk(t, "db", "1")
+	first := l.pod(t, "db-1", "db", "a")
+	l.runs(t, first, pv, "a")
+	old := l.asked(t, pv, "a")
+
+	l.delete(t, pv.DeepCopy())
+	suite.Eventually(t, "PersistentVolume "+pv.Name+" to be gone", func(ctx context.Context) (bool, error) { // by who takes the finalizer away that keeps it while it is used
+		err := l.Client.Patch(ctx, pv.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	other := l.newVolume("db", "2")
+	other.Spec.CSI.VolumeHandle += "-2"
+	l.Create(t, other)
+	again := l.newVolume("again", "1") // the same unit by another handle
+	l.Create(t, again)
+	l.claim(t, "again", again)
+	second := l.pod(t, "again", "again", "b")
+	a := l.asked(t, again, "b")
+	l.inUse(t, "b", again)
+	l.saysWhom(t, a)
+	l.waits(t, second, again, "a")
+	if lock := l.heldBy(t, pv, "a"); lock.Status.Release != nil {
+		t.Errorf("it is being released: %+v", lock.Status)
+	}
+
+	l.delete(t, first)
+	l.gone(t, first)
+	l.waits(t, second, again, "a")
+	l.delete(t, old) // as the help says; the attach/detach controller finds it after some minutes
+	l.runs(t, second, again, "b")
+}
+
+// saysWhom waits until an attachment that waits says whom for.
+func (l *lab) saysWhom(t *testing.T, a *storagev1.VolumeAttachment) {
+	t.Helper()
+	suite.Eventually(t, "VolumeAttachment "+a.Name+" to say whom it waits for", func(ctx context.Context) (bool, error) {
+		err := l.Client.Get(ctx, client.ObjectKeyFromObject(a), a)
+		return a.Status.AttachError != nil && strings.Contains(a.Status.AttachError.Message, "is held by node"), err
+	})
+	t.Log(a.Status.AttachError.Message)
+}
+
+// A Node that was deleted and made anew by another machine is not the one that holds the volume, and what that one has mounted nobody gets before its instance is terminated.
+func TestNodeMadeAnew(t *testing.T) {
+	l := newLab(t)
+	l.start(t)
+	pv := l.disk(t, "db", "1")
+	first := l.pod(t, "db-1", "db", "a")
+	l.runs(t, first, pv, "a")
+	l.kubelets["a"].SetSilent(true)
+	was := l.nodeNow(t, "a")
+	l.delete(t, was)
+	l.gone(t, was.DeepCopy())
+	l.register(t, "a")
+	l.alarms(t, "NodeMadeAnew")
+	suite.Eventually(t, "it not to be attached to the Node that was made anew", func(ctx context.Context) (bool, error) {
+		a, err := l.attachment(ctx, pv, "a")
+		return a == nil || !a.Status.Attached, err
+	})
+	l.startKubelet(t, "a", "another") // and the old pod is there, for it to run
+	l.inUse(t, "a", pv)
+	l.writes(t, pv, "a")
+
+	l.delete(t, first, client.GracePeriodSeconds(0))
+	second := l.pod(t, "db-2", "db", "b")
+	l.asked(t, pv, "b")
+	held := l.locked(t, pv, " to say what it waits for", func(k *v1alpha1.VolumeLock) bool { return k.Status.Release != nil && k.Status.Message != "" })
+	t.Log(held.Status.Message)
+	l.waits(t, second, pv, "a")
+	if held.Spec.Node.UID != was.UID {
+		t.Errorf("it is held by %+v", held.Spec.Node)
+	}
+	l.witness.Off("a")
+	l.receiptFor(t, was, v1alpha1.EvidenceInstanceTerminated)
+	l.runs(t, second, pv, "b")
+	if n := l.released(t, core.ByReceipt); n != 1 {
+		t.Errorf("%v were released by a receipt", n)
+	}
+}

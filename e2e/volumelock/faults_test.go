@@ -1,0 +1,158 @@
+package volumelock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podgrace/podgrace/e2e/podgrace"
+)
+
+// pass is a way to the API server on which something may happen between that a write was stored and that its writer knows.
+type pass struct {
+	kubeconfig string
+
+	mu    sync.Mutex // held while it happens: the next write waits
+	after func(write string)
+}
+
+// newPass is one with the rights of a kubeconfig's user.
+func newPass(t *testing.T, kubeconfig string) *pass {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pass{}
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: p.stored}
+	if proxy.Transport, err = rest.TransportFor(config); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	p.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"pass": {Server: server.URL}}, Contexts: map[string]*clientcmdapi.Context{"pass": {Cluster: "pass"}}, CurrentContext: "pass",
+	}, p.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// then has something happen after each write from now on; nil: nothing does, and nothing is happening any more.
+func (p *pass) then(after func(write string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after = after
+}
+
+// written finds what a write is about, without its name: Events and Leases are none of it.
+var written = regexp.MustCompile(`^/(?:api|apis/[^/]+)/[^/]+/(nodes|volumeattachments|volumelocks)(?:/[^/]+(/status)?)?$`)
+
+func (p *pass) stored(r *http.Response) error {
+	about := written.FindStringSubmatch(r.Request.URL.Path)
+	if r.Request.Method == http.MethodGet || r.StatusCode >= http.StatusMultipleChoices || about == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.after != nil {
+		p.after(r.Request.Method + " " + about[1] + about[2])
+	}
+	return nil
+}
+
+// allWrites are those of a volume that is taken, attached and released.
+var allWrites = []string{
+	"DELETE volumelocks", "PATCH nodes/status", "PATCH volumeattachments", "PATCH volumeattachments/status", "POST volumelocks", "PUT volumelocks/status",
+}
+
+// The volume lock is killed after each of its writes, before it knows that it was stored; then, while a volume goes back, the controller manager and the API server are, in turns. Nothing is lost, and nobody
+// else gets the volume.
+func TestFaults(t *testing.T) {
+	l := newLab(t)
+	kubeconfig, err := podgrace.VolumeLockKubeconfig(l.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPass(t, kubeconfig)
+	l.startBy(t, p.kubeconfig)
+	pv := l.disk(t, "db", "1")
+	ctx := context.WithoutCancel(t.Context())
+
+	seen := l.handOver(t, p, pv, "a", "b", func(int) {
+		if err := errors.Join(l.replica.Kill(), l.startAnother(p.kubeconfig)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("the volume lock was killed after %d writes: %s", len(seen), strings.Join(seen, ", "))
+
+	seen = l.handOver(t, p, pv, "b", "a", func(n int) {
+		restart := l.RestartAPIServer
+		if n%2 > 0 {
+			restart = l.RestartControllerManager
+		}
+		if err := restart(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("the controller manager and the API server were killed after %d writes: %s", len(seen), strings.Join(seen, ", "))
+}
+
+// handOver has a pod on one node get a volume, and then one on another, while something fails after each of the volume lock's writes, which it returns.
+func (l *lab) handOver(t *testing.T, p *pass, pv *corev1.PersistentVolume, from, to string, fail func(n int)) (writes []string) {
+	t.Helper()
+	failing := func(write string) {
+		writes = append(writes, write)
+		fail(len(writes))
+	}
+	first := l.newPod("first-on-"+from, "db", from)
+	second := l.newPod("second-on-"+to, "db", to)
+	p.then(failing)
+	l.Create(t, first)
+	l.runs(t, first, pv, from)
+	p.then(nil)
+
+	l.kubelets[from].SetHung(true) // so that the release begins when that is to fail as well
+	l.delete(t, first)
+	l.Create(t, second)
+	l.inUse(t, to, pv)
+	l.waits(t, second, pv, from)
+	p.then(failing)
+	l.kubelets[from].SetHung(false)
+	l.runs(t, second, pv, to)
+	p.then(nil)
+	l.gone(t, first)
+	l.delete(t, second)
+	l.gone(t, second)
+	l.free(t, pv)
+	for _, want := range allWrites {
+		if !slices.Contains(writes, want) {
+			t.Errorf("nothing failed after %s", want)
+		}
+	}
+	return writes
+}
