@@ -75,7 +75,7 @@ func TestEditedByHand(t *testing.T) {
 		}},
 	} {
 		suite.Eventually(t, "the refusal where "+e.what, func(context.Context) (bool, error) { // the editor's rights come a moment after the role
-			err := e.do(lock.DeepCopy())
+			err := e.do(l.heldBy(t, pv, "a"))
 			if err == nil {
 				t.Fatalf("%s, and may", e.what)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,11 +162,12 @@ func (k *Kubelet) HoldStatus(ctx context.Context) (arrive func(context.Context) 
 func (k *Kubelet) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	text := fmt.Sprintf("kubelet of node %s, %s, silent: %t, hung: %t, last error: %v", k.name, k.bootID(), k.silent, k.hung, k.last)
+	var text strings.Builder
+	fmt.Fprintf(&text, "kubelet of node %s, %s, silent: %t, hung: %t, last error: %v", k.name, k.bootID(), k.silent, k.hung, k.last)
 	for name, v := range k.volumes {
-		text += fmt.Sprintf("\n  %s wanted: %t stored: %t known: %t attachable: %t mounted: %t", name, v.wanted, v.stored, v.known, v.attachable, v.mounted)
+		fmt.Fprintf(&text, "\n  %s wanted: %t stored: %t known: %t attachable: %t mounted: %t", name, v.wanted, v.stored, v.known, v.attachable, v.mounted)
 	}
-	return text
+	return text.String()
 }
 
 func (k *Kubelet) run(ctx context.Context) {
