@@ -17,7 +17,6 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/suite"
-	core "github.com/podgrace/podgrace/volumelock"
 )
 
 // alarms waits until so many of a reason were raised.
@@ -35,14 +34,15 @@ func (l *lab) alarms(t *testing.T, reason string) {
 
 // Nobody edits a lock by hand. One who may delete it, and does while its pod runs, finds it made again for its node.
 func TestEditedByHand(t *testing.T) {
-	l := newLab(t)
+	t.Parallel()
+	l := newLab(t, "edited", "edited.example.org")
 	l.start(t)
 	pv := l.disk(t, "db", "1")
-	first := l.pod(t, "db-1", "db", "a")
-	l.runs(t, first, pv, "a")
-	second := l.pod(t, "db-2", "db", "b")
-	l.inUse(t, "b", pv)
-	lock := l.heldBy(t, pv, "a")
+	first := l.pod(t, "db-1", "db", l.a)
+	l.runs(t, first, pv, l.a)
+	second := l.pod(t, "db-2", "db", l.b)
+	l.inUse(t, l.b, pv)
+	lock := l.heldBy(t, pv, l.a)
 
 	editor, _ := l.Warned(t, "editor", "editors")
 	l.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-editor"}, Rules: []rbacv1.PolicyRule{
@@ -55,7 +55,7 @@ func TestEditedByHand(t *testing.T) {
 		do            func(*v1alpha1.VolumeLock) error
 	}{
 		{"the administrator moves it to node b", "who holds a volume does not change", func(k *v1alpha1.VolumeLock) error {
-			k.Spec.Node.Name = "b"
+			k.Spec.Node.Name = l.b
 			return l.Client.Update(t.Context(), k)
 		}},
 		{"the administrator writes its status", "only the volume lock writes the status", func(k *v1alpha1.VolumeLock) error {
@@ -75,34 +75,38 @@ func TestEditedByHand(t *testing.T) {
 		}},
 	} {
 		suite.Eventually(t, "the refusal where "+e.what, func(context.Context) (bool, error) { // the editor's rights come a moment after the role
-			err := e.do(l.heldBy(t, pv, "a"))
+			err := e.do(l.heldBy(t, pv, l.a))
 			if err == nil {
 				t.Fatalf("%s, and may", e.what)
 			}
-			return strings.Contains(err.Error(), e.refusal), err
+			if !strings.Contains(err.Error(), e.refusal) {
+				return false, err
+			}
+			return true, nil
 		})
 	}
-	l.waits(t, second, pv, "a")
+	l.waits(t, second, pv, l.a)
 
 	l.delete(t, lock)
-	l.locked(t, pv, " to be taken again", func(now *v1alpha1.VolumeLock) bool { return now.UID != lock.UID && now.Spec.Node.Name == "a" })
+	l.locked(t, pv, " to be taken again", func(now *v1alpha1.VolumeLock) bool { return now.UID != lock.UID && now.Spec.Node.Name == l.a })
 	l.alarms(t, "Retaken")
-	l.waits(t, second, pv, "a")
+	l.waits(t, second, pv, l.a)
 	l.delete(t, first)
-	l.runs(t, second, pv, "b")
+	l.runs(t, second, pv, l.b)
 }
 
 // The volumes of a driver that attaches by itself are left to its own attacher, though the volume lock was told to look after them.
 func TestDriverThatAttaches(t *testing.T) {
 	const attaches = "attaches.example.org"
-	l := newLab(t)
+	t.Parallel()
+	l := newLab(t, "attaches", "gated.example.org")
 	l.Create(t, csiDriver(attaches))
 	foreign := l.newVolume("foreign", "1")
 	foreign.Spec.CSI.Driver = attaches
 	l.Create(t, foreign)
 	l.claim(t, "foreign", foreign)
-	pod := l.pod(t, "foreign", "foreign", "a")
-	a := l.asked(t, foreign, "a")
+	pod := l.pod(t, "foreign", "foreign", l.a)
+	a := l.asked(t, foreign, l.a)
 	a.Finalizers = []string{"external-attacher/attaches-example-org"}
 	if err := l.Client.Update(t.Context(), a); err != nil {
 		t.Fatal(err)
@@ -110,8 +114,8 @@ func TestDriverThatAttaches(t *testing.T) {
 
 	l.start(t, attaches)
 	pv := l.disk(t, "db", "2")
-	l.runs(t, l.pod(t, "db", "db", "a"), pv, "a") // so it has looked at what was there before
-	a = l.asked(t, foreign, "a")
+	l.runs(t, l.pod(t, "db", "db", l.a), pv, l.a) // so it has looked at what was there before
+	a = l.asked(t, foreign, l.a)
 	if lock, err := l.lockOf(t.Context(), foreign); lock != nil || err != nil || len(a.Finalizers) != 1 || len(a.Annotations) > 0 || a.Status.Attached || a.Status.AttachError != nil {
 		t.Errorf("it is touched: %+v, %+v, %v", a, lock, err)
 	}
@@ -119,10 +123,10 @@ func TestDriverThatAttaches(t *testing.T) {
 	if err := l.Client.Status().Update(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	l.runs(t, pod, foreign, "a")
+	l.runs(t, pod, foreign, l.a)
 	l.delete(t, pod)
 	suite.Eventually(t, "it to be detached", func(ctx context.Context) (bool, error) {
-		now, err := l.attachment(ctx, foreign, "a")
+		now, err := l.attachment(ctx, foreign, l.a)
 		return now != nil && now.DeletionTimestamp != nil && slices.Equal(now.Finalizers, a.Finalizers), err
 	})
 	if err := l.Client.Patch(t.Context(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
@@ -135,12 +139,13 @@ func TestDriverThatAttaches(t *testing.T) {
 
 // Of a PersistentVolume that was made anew for another unit while it was attached, the old unit stays its node's. The attach/detach controller does not know that another PersistentVolume leads there.
 func TestVolumeMadeAnew(t *testing.T) {
-	l := newLab(t)
+	t.Parallel()
+	l := newLab(t, "volume", iscsi)
 	l.start(t)
 	pv := l.disk(t, "db", "1")
-	first := l.pod(t, "db-1", "db", "a")
-	l.runs(t, first, pv, "a")
-	old := l.asked(t, pv, "a")
+	first := l.pod(t, "db-1", "db", l.a)
+	l.runs(t, first, pv, l.a)
+	old := l.asked(t, pv, l.a)
 
 	l.delete(t, pv.DeepCopy())
 	suite.Eventually(t, "PersistentVolume "+pv.Name+" to be gone", func(ctx context.Context) (bool, error) { // by who takes the finalizer away that keeps it while it is used
@@ -153,20 +158,20 @@ func TestVolumeMadeAnew(t *testing.T) {
 	again := l.newVolume("again", "1") // the same unit by another handle
 	l.Create(t, again)
 	l.claim(t, "again", again)
-	second := l.pod(t, "again", "again", "b")
-	a := l.asked(t, again, "b")
-	l.inUse(t, "b", again)
+	second := l.pod(t, "again", "again", l.b)
+	a := l.asked(t, again, l.b)
+	l.inUse(t, l.b, again)
 	l.saysWhom(t, a)
-	l.waits(t, second, again, "a")
-	if lock := l.heldBy(t, pv, "a"); lock.Status.Release != nil {
+	l.waits(t, second, again, l.a)
+	if lock := l.heldBy(t, pv, l.a); lock.Status.Release != nil {
 		t.Errorf("it is being released: %+v", lock.Status)
 	}
 
 	l.delete(t, first)
 	l.gone(t, first)
-	l.waits(t, second, again, "a")
+	l.notYet(t, second, again, l.a)
 	l.delete(t, old) // as the help says; the attach/detach controller finds it after some minutes
-	l.runs(t, second, again, "b")
+	l.runs(t, second, again, l.b)
 }
 
 // saysWhom waits until an attachment that waits says whom for.
@@ -181,38 +186,37 @@ func (l *lab) saysWhom(t *testing.T, a *storagev1.VolumeAttachment) {
 
 // A Node that was deleted and made anew by another machine is not the one that holds the volume, and what that one has mounted nobody gets before its instance is terminated.
 func TestNodeMadeAnew(t *testing.T) {
-	l := newLab(t)
+	t.Parallel()
+	l := newLab(t, "node", "node.example.org")
 	l.start(t)
 	pv := l.disk(t, "db", "1")
-	first := l.pod(t, "db-1", "db", "a")
-	l.runs(t, first, pv, "a")
-	l.kubelets["a"].SetSilent(true)
-	was := l.nodeNow(t, "a")
+	first := l.pod(t, "db-1", "db", l.a)
+	l.runs(t, first, pv, l.a)
+	l.kubelets[l.a].SetSilent(true)
+	was := l.nodeNow(t, l.a)
 	l.delete(t, was)
 	l.gone(t, was.DeepCopy())
-	l.register(t, "a")
+	l.register(t, l.a)
 	l.alarms(t, "NodeMadeAnew")
 	suite.Eventually(t, "it not to be attached to the Node that was made anew", func(ctx context.Context) (bool, error) {
-		a, err := l.attachment(ctx, pv, "a")
+		a, err := l.attachment(ctx, pv, l.a)
 		return a == nil || !a.Status.Attached, err
 	})
-	l.startKubelet(t, "a", "another") // and the old pod is there, for it to run
-	l.inUse(t, "a", pv)
-	l.writes(t, pv, "a")
+	l.startKubelet(t, l.a, "another") // and the old pod is there, for it to run
+	l.inUse(t, l.a, pv)
+	l.writes(t, pv, l.a)
 
 	l.delete(t, first, client.GracePeriodSeconds(0))
-	second := l.pod(t, "db-2", "db", "b")
-	l.asked(t, pv, "b")
+	second := l.pod(t, "db-2", "db", l.b)
+	l.asked(t, pv, l.b)
 	held := l.locked(t, pv, " to say what it waits for", func(k *v1alpha1.VolumeLock) bool { return k.Status.Release != nil && k.Status.Message != "" })
 	t.Log(held.Status.Message)
-	l.waits(t, second, pv, "a")
+	l.waits(t, second, pv, l.a)
 	if held.Spec.Node.UID != was.UID {
 		t.Errorf("it is held by %+v", held.Spec.Node)
 	}
-	l.witness.Off("a")
+	l.witness.Off(l.a)
 	l.receiptFor(t, was, v1alpha1.EvidenceInstanceTerminated)
-	l.runs(t, second, pv, "b")
-	if n := l.released(t, core.ByReceipt); n != 1 {
-		t.Errorf("%v were released by a receipt", n)
-	}
+	l.runs(t, second, pv, l.b)
+	l.released(t, held, "FenceReceipt")
 }

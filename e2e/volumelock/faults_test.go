@@ -20,8 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/podgrace/podgrace/e2e/podgrace"
 )
 
 // pass is a way to the API server on which something may happen between that a write was stored and that its writer knows.
@@ -32,8 +30,8 @@ type pass struct {
 	after func(write string)
 }
 
-// newPass is one with the rights of a kubeconfig's user.
-func newPass(t *testing.T, kubeconfig string) *pass {
+// newPass is one with the volume lock's rights.
+func newPass(t *testing.T) *pass {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -93,24 +91,20 @@ var allWrites = []string{
 // The volume lock is killed after each of its writes, before it knows that it was stored; then, while a volume goes back, the controller manager and the API server are, in turns. Nothing is lost, and nobody
 // else gets the volume.
 func TestFaults(t *testing.T) {
-	l := newLab(t)
-	kubeconfig, err := podgrace.VolumeLockKubeconfig(l.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newPass(t, kubeconfig)
+	l := newLab(t, "faults", iscsi)
+	p := newPass(t)
 	l.startBy(t, p.kubeconfig)
 	pv := l.disk(t, "db", "1")
 	ctx := context.WithoutCancel(t.Context())
 
-	seen := l.handOver(t, p, pv, "a", "b", func(int) {
+	seen := l.handOver(t, p, pv, l.a, l.b, func(int) {
 		if err := errors.Join(l.replica.Kill(), l.startAnother(p.kubeconfig)); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Logf("the volume lock was killed after %d writes: %s", len(seen), strings.Join(seen, ", "))
 
-	seen = l.handOver(t, p, pv, "b", "a", func(n int) {
+	seen = l.handOver(t, p, pv, l.b, l.a, func(n int) {
 		restart := l.RestartAPIServer
 		if n%2 > 0 {
 			restart = l.RestartControllerManager

@@ -52,6 +52,8 @@ type Kubelet struct {
 	volumes  map[corev1.UniqueVolumeName]*volume
 	uses     map[types.UID][]corev1.UniqueVolumeName // of the pods that it knows
 	reported time.Time                               // when it last wrote its status
+	holding  bool
+	held     func(context.Context) error
 	last     error
 }
 
@@ -143,19 +145,25 @@ func (k *Kubelet) Restart(ctx context.Context) error {
 	return nil
 }
 
-// HoldStatus works out a status as it is to be now, and returns what has it arrive: a request that was long on its way.
-func (k *Kubelet) HoldStatus(ctx context.Context) (arrive func(context.Context) error, err error) {
+// HoldStatus has the next status stay on its way whose list is another one than the stored: nothing more is sent until the kubelet gives up.
+func (k *Kubelet) HoldStatus() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	node, err := k.node(ctx)
-	if err != nil {
-		return nil, err
-	}
-	was := node.DeepCopy()
-	k.setStatus(node)
-	return func(ctx context.Context) error {
-		return k.kube.Status().Patch(ctx, node, client.StrategicMergeFrom(was))
-	}, nil
+	k.holding, k.held = true, nil
+}
+
+// Held returns what has the status arrive that is on its way; nil: none is.
+func (k *Kubelet) Held() (arrive func(context.Context) error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held
+}
+
+// GiveUpStatus has the kubelet give up on the status that is on its way, which may arrive all the same.
+func (k *Kubelet) GiveUpStatus() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.holding = false
 }
 
 // String says what it knows.
@@ -225,9 +233,19 @@ func (k *Kubelet) report(ctx context.Context) error {
 		return err
 	}
 	was := node.DeepCopy()
-	if changed := k.setStatus(node); changed || time.Since(k.reported) >= reportEvery {
-		// By what differs, without a resourceVersion (k8s.io/component-helpers/node/util/status.go).
-		if err := k.kube.Status().Patch(ctx, node, client.StrategicMergeFrom(was)); err != nil {
+	changed := k.setStatus(node)
+	// By what differs, without a resourceVersion (k8s.io/component-helpers/node/util/status.go).
+	send := func(ctx context.Context) error {
+		return k.kube.Status().Patch(ctx, node, client.StrategicMergeFrom(was))
+	}
+	if k.holding && k.held == nil && !slices.Equal(node.Status.VolumesInUse, was.Status.VolumesInUse) {
+		k.held = send
+	}
+	switch {
+	case k.holding && k.held != nil:
+		return nil
+	case changed || time.Since(k.reported) >= reportEvery:
+		if err := send(ctx); err != nil {
 			return err
 		}
 		k.reported = time.Now()

@@ -2,6 +2,8 @@ package volumelock
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,66 +29,94 @@ import (
 // A node is not ready after thirty seconds without a heartbeat, not fifty: its kubelet renews its Lease each second.
 var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=30s", "--node-monitor-period=2s"}}}
 
-func TestMain(m *testing.M) { suite.Main(m, shared) }
+func TestMain(m *testing.M) {
+	// They wait most of the time: not as many at once as there are processors, but all.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	suite.Main(m, shared)
+}
 
-// driver of the volumes: one that attaches nothing itself, and whose volumes are known by where they lead.
-const driver = "iscsi.csi.k8s.io"
+// iscsi is a driver that attaches nothing itself, and whose volumes are known by where they lead.
+const iscsi = "iscsi.csi.k8s.io"
 
 // storageCluster is the label of the nodes that reach the storage.
 const storageCluster = "storagecluster"
 
-// lab is a cluster of two nodes that reach the storage, a and b, and one that does not, c, which has no kubelet.
+// lab is one test's part of the cluster: two nodes that reach the storage, with kubelets, and volumes of one driver, of which it starts the attacher. There is also node c, which does not reach it.
 type lab struct {
 	*suite.Suite
-	program   string
+	a, b      string // the nodes
+	driver    string
 	namespace string
 	witness   *Witness
-	kubelets  map[string]*Kubelet
+	kubelets  map[string]*Kubelet // by machine
 	replica   *podgrace.VolumeLock
 }
 
-var prepare sync.Once
-
-// newLab is the cluster with kubelets, and without a volume lock.
-func newLab(t *testing.T) *lab {
+// newLab is a lab without a volume lock.
+func newLab(t *testing.T, name, driver string) *lab {
 	t.Helper()
-	l := &lab{Suite: shared.Get(t), witness: NewWitness(), kubelets: map[string]*Kubelet{}}
-	ctx := context.WithoutCancel(t.Context())
-	var err error
-	if l.program, err = podgrace.BuildVolumeLock(ctx, filepath.Join(l.Dir, "bin")); err != nil {
+	l := &lab{Suite: shared.Get(t), a: name + "-a", b: name + "-b", driver: driver, witness: NewWitness(), kubelets: map[string]*Kubelet{}}
+	if err := l.prepare(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	prepare.Do(func() {
-		if err := podgrace.AllowVolumeLock(ctx, l.Cluster); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Client.Create(ctx, csiDriver(driver)); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.AddNode(ctx, "c", nil); err != nil {
-			t.Fatal(err)
-		}
-	})
+	if driver != iscsi {
+		l.Create(t, csiDriver(driver))
+	}
 	l.namespace = l.Namespace(t)
-	t.Cleanup(func() {
-		if err := l.Client.DeleteAllOf(context.Background(), &v1alpha1.VolumeLock{}); err != nil { // those whose nodes are gone with the test
-			t.Error(err)
-		}
-		mounts, violations := l.witness.Seen()
-		for _, v := range violations {
-			t.Error(v)
-		}
-		t.Logf("%d mounts", mounts)
-		if t.Failed() {
-			for _, k := range l.kubelets {
-				t.Log(k)
+	t.Cleanup(func() { l.end(t) })
+	l.join(t, l.a)
+	l.join(t, l.b)
+	return l
+}
+
+var (
+	preparing sync.Mutex
+	// program is the volume lock's, kubeconfig its own; empty: the cluster is not prepared yet.
+	program, kubeconfig string
+)
+
+// prepare does what all tests need, once.
+func (l *lab) prepare(ctx context.Context) (err error) {
+	preparing.Lock()
+	defer preparing.Unlock()
+	if program != "" {
+		return nil
+	}
+	if err := errors.Join(podgrace.AllowVolumeLock(ctx, l.Cluster), podgrace.AllowFencer(ctx, l.Cluster), l.Client.Create(ctx, csiDriver(iscsi)), l.AddNode(ctx, "c", nil)); err != nil {
+		return err
+	}
+	if kubeconfig, err = podgrace.VolumeLockKubeconfig(l.Cluster); err != nil {
+		return err
+	}
+	program, err = podgrace.BuildVolumeLock(ctx, filepath.Join(l.Dir, "bin"))
+	return err
+}
+
+// end looks what the witness has seen.
+func (l *lab) end(t *testing.T) {
+	var locks v1alpha1.VolumeLockList
+	if err := l.Client.List(context.Background(), &locks); err != nil {
+		t.Error(err)
+	}
+	for i := range locks.Items { // whose nodes are gone with the test
+		if k := &locks.Items[i]; strings.HasPrefix(k.Spec.PersistentVolume, l.namespace) {
+			if err := client.IgnoreNotFound(l.Client.Delete(context.Background(), k)); err != nil {
+				t.Error(err)
 			}
 		}
-	})
-	for _, name := range []string{"a", "b"} {
-		l.join(t, name)
 	}
-	return l
+	mounts, violations := l.witness.Seen()
+	for _, v := range violations {
+		t.Error(v)
+	}
+	t.Logf("%d mounts", mounts)
+	if t.Failed() {
+		for _, k := range l.kubelets {
+			t.Log(k)
+		}
+	}
 }
 
 func csiDriver(name string) *storagev1.CSIDriver {
@@ -97,7 +127,7 @@ func csiDriver(name string) *storagev1.CSIDriver {
 func (l *lab) join(t *testing.T, name string) {
 	t.Helper()
 	l.register(t, name)
-	l.Create(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: name}}}})
+	l.Create(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: l.driver, NodeID: name}}}})
 	l.startKubelet(t, name, name)
 	t.Cleanup(func() {
 		if err := l.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -132,10 +162,6 @@ func (l *lab) startKubelet(t *testing.T, name, machine string) {
 // start starts the volume lock, by its own rights, for the driver and some others.
 func (l *lab) start(t *testing.T, also ...string) {
 	t.Helper()
-	kubeconfig, err := podgrace.VolumeLockKubeconfig(l.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
 	l.startBy(t, kubeconfig, also...)
 }
 
@@ -157,7 +183,7 @@ func (l *lab) startBy(t *testing.T, kubeconfig string, also ...string) {
 
 // startAnother starts one in the place of that which has ended. It waits for no other one's Lease.
 func (l *lab) startAnother(kubeconfig string, also ...string) error {
-	r, err := podgrace.StartVolumeLock(context.Background(), l.Cluster, l.program, kubeconfig, append([]string{driver}, also...), "--leader-elect=false")
+	r, err := podgrace.StartVolumeLock(context.Background(), l.Cluster, program, kubeconfig, append([]string{l.driver}, also...), "--leader-elect=false")
 	if err == nil {
 		l.replica = r
 	}
@@ -183,7 +209,7 @@ func (l *lab) disk(t *testing.T, name, lun string) *corev1.PersistentVolume {
 func (l *lab) newVolume(name, lun string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: once, ClaimRef: &corev1.ObjectReference{Namespace: l.namespace, Name: name}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: l.namespace + "-" + name, VolumeAttributes: map[string]string{
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: l.driver, VolumeHandle: l.namespace + "-" + name, VolumeAttributes: map[string]string{
 			"targetPortal": "192.0.2.1:3260", "iqn": "iqn.2026-11.org.example:" + l.namespace, "lun": lun,
 		}}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -200,7 +226,7 @@ func (l *lab) claim(t *testing.T, name string, pv *corev1.PersistentVolume) {
 	}})
 }
 
-// pod makes one that uses a claim, for one of the two nodes that reach the storage.
+// pod makes one that uses a claim, for a node, or c, which its volume is not for.
 func (l *lab) pod(t *testing.T, name, claim, node string) *corev1.Pod {
 	t.Helper()
 	p := l.newPod(name, claim, node)
@@ -210,10 +236,9 @@ func (l *lab) pod(t *testing.T, name, claim, node string) *corev1.Pod {
 
 // newPod is one that is not made yet.
 func (l *lab) newPod(name, claim, node string) *corev1.Pod {
-	other := map[string]string{"a": "b", "b": "a"}[node]
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PodSpec{
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{other}}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node, "c"}}},
 		}}}}},
 		Containers: []corev1.Container{{Name: "main", Image: "localhost/none:1"}},
 		Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},

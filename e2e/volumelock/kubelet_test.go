@@ -1,0 +1,127 @@
+package volumelock
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// taint sets the taint out-of-service on a node, or takes all away.
+func (l *lab) taint(t *testing.T, node, taints string) {
+	t.Helper()
+	if err := l.Client.Patch(t.Context(), l.nodeNow(t, node), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"taints":`+taints+`}}`))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const outOfService = `[{"key":"` + corev1.TaintNodeOutOfService + `","value":"nodeshutdown","effect":"NoExecute"}]`
+
+// A status that says that a volume is not in use was long on its way, and arrives once the volume is mounted again. The attach/detach controller believes it; the volume lock asks.
+func TestLateStatus(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "late", "late.example.org")
+	l.start(t)
+	pv, k := l.disk(t, "db", "1"), l.kubelets[l.a]
+	before := l.pod(t, "db-0", "db", l.a)
+	l.runs(t, before, pv, l.a)
+	k.HoldStatus()
+	l.delete(t, before)
+	l.gone(t, before)
+	suite.Eventually(t, "the status without the volume to be on its way", func(context.Context) (bool, error) { return k.Held() != nil, nil })
+	arrive := k.Held()
+	first := l.pod(t, "db-1", "db", l.a)
+	k.GiveUpStatus()
+	l.runs(t, first, pv, l.a)
+
+	k.SetHung(true)
+	l.delete(t, first, client.GracePeriodSeconds(0))
+	second := l.pod(t, "db-2", "db", l.b)
+	l.inUse(t, l.b, pv)
+	k.HoldStatus() // so that what arrives stands for a while
+	if err := arrive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.locked(t, pv, " to be released, as far as the attach/detach controller knows", func(lock *v1alpha1.VolumeLock) bool {
+		return lock.Status.Release != nil && lock.Status.Release.Asked != nil
+	})
+	l.waits(t, second, pv, l.a)
+	k.GiveUpStatus()
+	l.locked(t, pv, " to say that it is in use", func(lock *v1alpha1.VolumeLock) bool {
+		return strings.Contains(lock.Status.Message, "still lists it as in use")
+	})
+	l.waits(t, second, pv, l.a)
+	k.SetHung(false)
+	l.runs(t, second, pv, l.b)
+}
+
+// A machine that starts anew mounts the volume again, by the same lock, which its kubelet releases by the boot that it has then.
+func TestReboot(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "reboot", "reboot.example.org")
+	l.start(t)
+	pv := l.disk(t, "db", "1")
+	first := l.pod(t, "db-1", "db", l.a)
+	l.runs(t, first, pv, l.a)
+	lock := l.heldBy(t, pv, l.a)
+	second := l.pod(t, "db-2", "db", l.b)
+	l.kubelets[l.a].Reboot()
+	suite.Eventually(t, "the volume to be mounted again", func(context.Context) (bool, error) {
+		return slices.Equal(l.witness.Writers(unit(pv)), []string{l.a}), nil
+	})
+	if now := l.heldBy(t, pv, l.a); now.UID != lock.UID {
+		t.Error("the lock is another one")
+	}
+	l.waits(t, second, pv, l.a)
+	l.delete(t, first)
+	l.runs(t, second, pv, l.b)
+	l.released(t, lock, "the kubelet of node "+l.a)
+}
+
+// A node that was cut off while its volume was detached by force comes back by the same boot, with the volume mounted, and its kubelet, started anew, does not tell of it. Its word is no proof, also when it
+// has unmounted it: that of another boot is.
+func TestDetachedByForce(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "forced", "forced.example.org")
+	l.start(t)
+	pv, k := l.disk(t, "db", "1"), l.kubelets[l.a]
+	first := l.pod(t, "db-1", "db", l.a)
+	l.runs(t, first, pv, l.a)
+	k.SetHung(true)
+	k.SetSilent(true)
+	l.notReady(t, l.a)
+	second := l.pod(t, "db-2", "db", l.b)
+	l.taint(t, l.a, outOfService)
+	l.delete(t, first, client.GracePeriodSeconds(0))
+	l.locked(t, pv, " to be released, as far as the attach/detach controller knows", func(lock *v1alpha1.VolumeLock) bool { return lock.Status.Release != nil })
+	l.asked(t, pv, l.b)
+	l.waits(t, second, pv, l.a)
+
+	if err := k.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k.SetSilent(false)
+	byForce := func(lock *v1alpha1.VolumeLock) bool {
+		return strings.Contains(lock.Status.Message, "detached by force")
+	}
+	lock := l.locked(t, pv, " to say that it was detached by force", byForce)
+	t.Log(lock.Status.Message)
+	l.taint(t, l.a, "null")
+	if node := l.nodeNow(t, l.a); len(node.Status.VolumesInUse) > 0 {
+		t.Errorf("the kubelet tells of it: %v", node.Status.VolumesInUse)
+	}
+	l.waits(t, second, pv, l.a)
+	k.SetHung(false)
+	suite.Eventually(t, "the volume to be unmounted", func(context.Context) (bool, error) { return len(l.witness.Writers(unit(pv))) == 0, nil })
+	l.notYet(t, second, pv, l.a)
+	k.Reboot()
+	l.runs(t, second, pv, l.b)
+	l.released(t, lock, "the kubelet of node "+l.a)
+}
