@@ -219,8 +219,11 @@ func (x *releasing) conflict() *Decision {
 
 // known: only the very Node that took it can tell.
 func (x *releasing) known() *Decision {
-	if !holds(x.Lock, x.Node) {
+	switch {
+	case x.Node == nil:
 		return x.said(gone, "")
+	case !holds(x.Lock, x.Node):
+		return x.said(otherNode, "")
 	}
 	if beat := heartbeat(x.Node); beat.IsZero() {
 		return x.said(silent, "")

@@ -118,7 +118,7 @@ func TestRelease(t *testing.T) {
 		"adopted":                      {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "MountedBefore", "note"},
 		"adopted, and booted since":    {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Node.Status.NodeInfo.BootID = true, "boot-2" }), "Asked", "ask"},
 		"the Node is gone":             {after(func(f *volumelock.ReleaseFacts) { f.Node = nil }), "NodeGone", "note"},
-		"the Node was made anew":       {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeGone", "note"},
+		"the Node was made anew":       {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeMadeAnew", "note"},
 		"not gated any more":           {func(f *volumelock.ReleaseFacts) { f.Conflict = "attachRequired: false" }, "Conflict", "note"},
 		"not gated any more, and told": {func(f *volumelock.ReleaseFacts) { conflict(f) }, "InUse", ""},
 		"gated again":                  {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "DriverMadeAnew", "note"},

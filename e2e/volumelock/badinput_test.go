@@ -209,7 +209,9 @@ func TestNodeMadeAnew(t *testing.T) {
 	l.delete(t, first, client.GracePeriodSeconds(0))
 	second := l.pod(t, "db-2", "db", l.b)
 	l.asked(t, pv, l.b)
-	held := l.locked(t, pv, " to say what it waits for", func(k *v1alpha1.VolumeLock) bool { return k.Status.Release != nil && k.Status.Message != "" })
+	held := l.locked(t, pv, " to say what it waits for", func(k *v1alpha1.VolumeLock) bool {
+		return k.Status.Release != nil && strings.Contains(k.Status.Message, "made anew")
+	})
 	t.Log(held.Status.Message)
 	l.waits(t, second, pv, l.a)
 	if held.Spec.Node.UID != was.UID {
