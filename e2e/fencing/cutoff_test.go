@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,9 +16,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -43,17 +37,8 @@ const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.Namespace
 // behindStaleAPI starts such a way for the fencer, and returns the kubeconfig that leads there.
 func behindStaleAPI(t *testing.T, l *lab) (_ *staleAPI, kubeconfig string) {
 	t.Helper()
-	config := l.fencerConfig(t)
-	to, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &staleAPI{ReverseProxy: &httputil.ReverseProxy{FlushInterval: -1}}
-	if s.Transport, err = rest.TransportFor(config); err != nil {
-		t.Fatal(err)
-	}
+	s := &staleAPI{ReverseProxy: &httputil.ReverseProxy{}}
 	s.Rewrite = func(r *httputil.ProxyRequest) {
-		r.SetURL(to)
 		if strings.HasPrefix(r.In.URL.Path, leasesPath) { // in a form that can be read here
 			r.Out.Header.Set("Accept", "application/json")
 			r.Out.Header.Del("Accept-Encoding")
@@ -65,18 +50,7 @@ func behindStaleAPI(t *testing.T, l *lab) (_ *staleAPI, kubeconfig string) {
 		}
 		return nil
 	}
-	server := httptest.NewServer(s)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"stale": {Server: server.URL}}, Contexts: map[string]*clientcmdapi.Context{"stale": {Cluster: "stale"}}, CurrentContext: "stale",
-	}, kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	return s, kubeconfig
+	return s, suite.Proxy(t, l.fencerConfig(t), s.ReverseProxy, s)
 }
 
 // ServeHTTP passes a request on, or answers with what is known.

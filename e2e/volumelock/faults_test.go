@@ -3,13 +3,8 @@ package volumelock
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,9 +12,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podgrace/podgrace/e2e/suite"
 )
 
 // pass is a way to the API server on which something may happen between that a write was stored and that its writer knows.
@@ -37,26 +32,9 @@ func newPass(t *testing.T) *pass {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &pass{}
-	proxy := &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: p.stored}
-	if proxy.Transport, err = rest.TransportFor(config); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(proxy)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	p.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"pass": {Server: server.URL}}, Contexts: map[string]*clientcmdapi.Context{"pass": {Cluster: "pass"}}, CurrentContext: "pass",
-	}, p.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	proxy := &httputil.ReverseProxy{ModifyResponse: p.stored}
+	p.kubeconfig = suite.Proxy(t, config, proxy, proxy)
 	return p
 }
 
