@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -170,6 +171,11 @@ func TestVolumeMadeAnew(t *testing.T) {
 	l.delete(t, first)
 	l.gone(t, first)
 	l.notYet(t, second, again, l.a)
+	suite.Eventually(t, "node a to list it no more", func(ctx context.Context) (bool, error) {
+		var node corev1.Node
+		err := l.Client.Get(ctx, client.ObjectKey{Name: l.a}, &node)
+		return len(node.Status.VolumesInUse) == 0, err
+	})
 	l.delete(t, old) // as the help says; the attach/detach controller finds it after some minutes
 	l.runs(t, second, again, l.b)
 }
