@@ -215,6 +215,14 @@ func TestNodeMadeAnew(t *testing.T) {
 	l.delete(t, first, client.GracePeriodSeconds(0))
 	second := l.pod(t, "db-2", "db", l.b)
 	l.asked(t, pv, l.b)
+	// The attach/detach controller deletes it, or has forgotten it once it is not attached any more: then a person does, as the VolumeLock says.
+	if a, err := l.attachment(t.Context(), pv, l.a); err != nil {
+		t.Fatal(err)
+	} else if a != nil {
+		if err := client.IgnoreNotFound(l.Client.Delete(t.Context(), a)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	held := l.locked(t, pv, " to say what it waits for", func(k *v1alpha1.VolumeLock) bool {
 		return k.Status.Release != nil && strings.Contains(k.Status.Message, "made anew")
 	})
