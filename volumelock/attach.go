@@ -67,7 +67,7 @@ var (
 	rival       = policy.Reason{Code: "Conflict", Short: "somebody else sets status.attached of the driver's VolumeAttachments, so that several nodes may have the volume",
 		Help: "It is another attacher of the driver: stop it, a sidecar external-attacher for instance."}
 	changed = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
-		Help: "Delete the pods that use it, and its VolumeAttachment once they are gone; then it is attached anew."}
+		Help: "Delete the pods that use it, and its VolumeAttachment once the Node lists it no more in status.volumesInUse, some ten seconds after they are gone; then it is attached anew."}
 	ambiguous = policy.Reason{Code: "SameHandle", Short: "PersistentVolumes have the same volumeHandle and are different volumes", Help: "Kubelets take them for one, and by the VolumeAttachment of the one mount the other. Give each a volumeHandle of its own."}
 	shared    = policy.Reason{Code: "Shared", Short: "several nodes may mount the volume, by its access modes"}
 	forged    = policy.Reason{Code: "NotOurs", Short: "the VolumeLock is not for the volume that its name says: somebody made it by hand",
