@@ -72,8 +72,8 @@ var tiers = []tier{
 	{
 		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
 		// is built under a lock.
-		name: "virtual machine", what: "bare guests and a node with the enforcer in QEMU, with cgroup v2", dir: "e2e",
-		packages: []string{"./node/guest", "./node/vm"},
+		name: "virtual machine", what: "bare guests, a node with the enforcer and one with the volume lock in QEMU, with cgroup v2", dir: "e2e",
+		packages: []string{"./node/guest", "./node/vm", "./volumelock/vm"},
 		args:     live, after: []string{controlPlane, nodePrograms}, unmet: machinesUnmet, cores: 1, limit: 80 * time.Minute, // 20 minutes where nothing else runs, three times that on a machine that is busy
 	},
 	{
