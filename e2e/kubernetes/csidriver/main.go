@@ -1,5 +1,5 @@
 // Command csidriver is the CSI driver of Kubernetes' own storage tests (test/e2e/storage/drivers/csi-test/mock), which attaches nothing, as a program on a node: it registers with the
-// kubelet as node-driver-registrar has a driver do. Its volumes have the handles 1, 2 and 3, and are folders, or mounts of one NFS export.
+// kubelet as node-driver-registrar has a driver do. Its volumes have the handles 1, 2 and 3, and are folders, or all of them one export of an NFS server.
 package main
 
 import (
@@ -26,17 +26,23 @@ func main() {
 	defer stop()
 	name := flag.String("name", "nfs.csi.k8s.io", "of the driver")
 	kubelet := flag.String("kubelet-dir", "/var/lib/kubelet", "the kubelet's --root-dir")
+	server := flag.String("nfs", "", "IP address of an NFSv4 server whose root all volumes are; none: each is an empty folder")
 	flag.Parse()
-	if err := run(ctx, *name, *kubelet); err != nil {
+	config := service.Config{DriverName: *name, DisableAttach: true}
+	if *server != "" {
+		config.IO = nfs{server: *server}
+	}
+	if err := run(ctx, config, *kubelet); err != nil {
 		klog.ErrorS(err, "the CSI driver ended")
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, name, kubelet string) error {
+func run(ctx context.Context, config service.Config, kubelet string) error {
+	name := config.DriverName
 	endpoint := filepath.Join(kubelet, "plugins", name, "csi.sock")
 	driver := grpc.NewServer(grpc.UnaryInterceptor(tell))
-	s := service.New(service.Config{DriverName: name, DisableAttach: true})
+	s := service.New(config)
 	csi.RegisterIdentityServer(driver, s)
 	csi.RegisterNodeServer(driver, s)
 	registrar := grpc.NewServer()
@@ -93,4 +99,30 @@ func (p *plugin) GetInfo(context.Context, *registration.InfoRequest) (*registrat
 func (p *plugin) NotifyRegistrationStatus(_ context.Context, status *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	klog.InfoS("registered", "driver", p.name, "ok", status.PluginRegistered, "problem", status.Error)
 	return &registration.RegistrationStatusResponse{}, nil
+}
+
+// nfs has the driver mount where it would make a folder for a pod.
+type nfs struct {
+	service.OSDirIO
+
+	server string
+}
+
+// Mkdir implements service.DirIO.
+func (n nfs) Mkdir(path string) error {
+	if err := n.OSDirIO.Mkdir(path); err != nil {
+		return err
+	}
+	if err := syscall.Mount(n.server+":/", path, "nfs4", 0, "vers=4.2,addr="+n.server+",clientaddr="+n.server); err != nil {
+		return errors.Join(fmt.Errorf("mount on %s: %w", path, err), os.Remove(path))
+	}
+	return nil
+}
+
+// RemoveAll implements service.DirIO. What is in the volume stays.
+func (n nfs) RemoveAll(path string) error {
+	if err := syscall.Unmount(path, 0); err != nil && !errors.Is(err, syscall.EINVAL) { // which says that nothing is mounted there
+		return fmt.Errorf("unmount %s: %w", path, err)
+	}
+	return os.Remove(path)
 }

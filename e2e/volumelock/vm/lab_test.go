@@ -2,10 +2,13 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,20 +29,47 @@ import (
 
 const (
 	// driver is the name that the driver has here: of those whose exports the volume lock knows.
-	driver   = "nfs.csi.k8s.io"
-	nodeName = "guest"
-	// program is the driver in the guest, unit its service.
-	program = "/usr/local/bin/csidriver"
-	unit    = "csidriver"
+	driver = "nfs.csi.k8s.io"
+	// guest is the node in the virtual machine, other the one that is scripted.
+	guest, other = "guest", "other"
+	writerImage  = "localhost/podgrace/writer:1"
+	// driverProgram and writerProgram are in the guest.
+	driverProgram, writerProgram = "/usr/local/bin/csidriver", "/usr/local/bin/writer"
+	// export is the folder in the guest that its kernel serves by NFS, and records the file of the writers in it.
+	export, records = "/srv/export", "records"
+	// elsewhere is where the other node's mount is: in the guest as well, apart from the kubelet's.
+	elsewhere = "/mnt/other"
 	// soon is how long what takes half a minute may take on a busy machine with an emulated processor.
 	soon = 5 * time.Minute
 )
 
-var shared = &suite.Shared{Tier: "virtual machine", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+// serve has the guest's kernel export a folder by NFSv4. What it asks user space for, who a client is, what an export may be used for, and which one a file handle is of (exports(5), and
+// Documentation/filesystems/nfs/rpc-cache.rst), it is told before: 9218 is insecure, no_subtree_check and fsid=0, the root of NFSv4. As there is nobody who remembers clients, it opens
+// no file for the first seconds: as few as can be.
+const serve = `
+mkdir --parents ` + export + ` ` + elsewhere + `
+modprobe nfsd
+mount -t nfsd nfsd /proc/fs/nfsd
+echo 'nfsd 127.0.0.1 2000000000 local' > /proc/net/rpc/auth.unix.ip/channel
+echo 'local ` + export + ` 2000000000 9218 65534 65534 0' > /proc/net/rpc/nfsd.export/channel
+echo 'local 1 \x00000000 2000000000 ` + export + `' > /proc/net/rpc/nfsd.fh/channel
+echo '-3 +4.2' > /proc/fs/nfsd/versions
+echo 10 > /proc/fs/nfsd/nfsv4leasetime
+echo 10 > /proc/fs/nfsd/nfsv4gracetime
+echo 'tcp 2049' > /proc/fs/nfsd/portlist
+echo 2 > /proc/fs/nfsd/threads
+`
+
+var (
+	shared  = &suite.Shared{Tier: "virtual machine", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+	once    sync.Once
+	theNode *vm.Node
+	onceErr error
+)
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
-// lab is a cluster with a node in a virtual machine, on which the driver runs, and the volume lock.
+// lab is a cluster with a node in a virtual machine, on which the driver runs, and a scripted one.
 type lab struct {
 	*suite.Suite
 	node      *vm.Node
@@ -50,37 +80,49 @@ type lab struct {
 func start(t *testing.T) *lab {
 	t.Helper()
 	clustertest.Require(t, "virtual machine", vm.NodeSupported())
-	l := &lab{Suite: shared.Get(t), began: time.Now()}
-	ctx := t.Context()
-	built := filepath.Join(l.Dir, "bin", "csidriver")
-	if err := cluster.GoBuild(ctx, built, "e2e/kubernetes/csidriver"); err != nil {
-		t.Fatal(err)
+	l := &lab{Suite: shared.Get(t)}
+	once.Do(func() { theNode, onceErr = deploy(context.Background(), l.Suite) })
+	if onceErr != nil {
+		t.Fatal(onceErr)
 	}
-	var err error
-	if l.node, err = vm.Start(ctx, l.Cluster, vm.Options{Name: nodeName}); err != nil {
-		t.Fatal(err)
-	}
+	l.node, l.began = theNode, time.Now()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the driver and the kubelet:\n%s", l.script(t, "journalctl --no-pager --unit="+unit+"; journalctl --no-pager --unit=kubelet | grep -i volume | tail --lines=60"))
-		}
-		if err := l.node.Stop(); err != nil {
-			t.Error(err)
+			t.Logf("the driver and the kubelet:\n%s", l.script(t, "journalctl --no-pager --unit=csidriver; journalctl --no-pager --unit=kubelet | grep "+driver+" | tail --lines=60"))
 		}
 	})
-	if err := l.node.Copy(ctx, built, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l.script(t, "systemd-run --unit="+unit+" "+program+" --name="+driver)
 	suite.EventuallyWithin(t, soon, "the kubelet to know the driver", func(ctx context.Context) (bool, error) {
 		var n storagev1.CSINode
-		err := l.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
+		err := l.Client.Get(ctx, client.ObjectKey{Name: guest}, &n)
 		return len(n.Spec.Drivers) > 0 && n.Spec.Drivers[0].Name == driver, client.IgnoreNotFound(err)
 	})
-	l.step(t, "the kubelet knows the driver")
+	suite.EventuallyWithin(t, soon, "what a test before has mounted to be unmounted", func(context.Context) (bool, error) { return l.mounted(t) == "", nil })
+	l.script(t, "rm --force "+export+"/"+records)
 	l.namespace = l.Namespace(t)
 	l.WaitServiceAccount(t, l.namespace)
 	return l
+}
+
+// deploy makes both nodes, and starts the NFS server and the driver on the first.
+func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
+	image := filepath.Join(s.Dir, "writer.tar")
+	if err := cluster.BuildImage(ctx, writerImage, "e2e/volumelock/vm/writer", image); err != nil {
+		return nil, err
+	}
+	node, err := vm.Start(ctx, s.Cluster, vm.Options{Name: guest, Images: []string{image}})
+	if err != nil {
+		return nil, err
+	}
+	for program, folder := range map[string]string{driverProgram: "e2e/kubernetes/csidriver", writerProgram: "e2e/volumelock/vm/writer"} {
+		built := filepath.Join(s.Dir, "bin", filepath.Base(program))
+		if err := errors.Join(cluster.GoBuild(ctx, built, folder), node.Copy(ctx, built, program, 0o755)); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := node.Run(ctx, "set -e"+serve+"systemd-run --unit=csidriver "+driverProgram+" --name="+driver+" --nfs=127.0.0.1"); err != nil {
+		return nil, err
+	}
+	return node, errors.Join(s.AddNode(ctx, other, nil), s.AttachByController(ctx, other))
 }
 
 // gate makes the driver's CSIDriver with attachRequired, and starts the volume lock.
@@ -88,34 +130,28 @@ func (l *lab) gate(t *testing.T) {
 	t.Helper()
 	l.csiDriver(t, true)
 	ctx := t.Context()
-	root, err := cluster.ModuleRoot()
+	if err := podgrace.AllowVolumeLock(ctx, l.Cluster); err != nil {
+		t.Fatal(err)
+	}
+	program, err := podgrace.BuildVolumeLock(ctx, filepath.Join(l.Dir, "bin"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"rbac.yaml", "policies.yaml"} {
-		if err := podgrace.Apply(ctx, l.Cluster, filepath.Join(root, "deploy/components/volumelock", file)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	built := filepath.Join(l.Dir, "bin", "volumelock")
-	if err := cluster.GoBuild(ctx, built, "cmd/volumelock"); err != nil {
-		t.Fatal(err)
-	}
-	config, err := l.KubeconfigFor("system:serviceaccount:podgrace-system:podgrace-volumelock", "system:serviceaccounts", "system:serviceaccounts:podgrace-system")
+	kubeconfig, err := podgrace.VolumeLockKubeconfig(l.Cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := l.LogPath("volumelock")
-	p, err := cluster.StartProcess("volumelock", log, built, "--kubeconfig="+config, "--health-port=0", "--metrics-port=0", "--namespace=podgrace-system", "--drivers="+driver)
+	lock, err := podgrace.StartVolumeLock(ctx, l.Cluster, program, kubeconfig, []string{driver})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
+		log, err := os.ReadFile(lock.LogPath)
+		if stopErr := lock.Stop(); stopErr != nil {
+			t.Error(stopErr)
 		}
-		if text, err := os.ReadFile(log); t.Failed() && err == nil {
-			t.Logf("the volume lock's log:\n%s", text)
+		if t.Failed() && err == nil {
+			t.Logf("the volume lock's log:\n%s", log)
 		}
 	})
 }
@@ -148,7 +184,7 @@ func (l *lab) pod(t *testing.T, name, node, claim string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: new(int64(5)), NodeSelector: map[string]string{corev1.LabelHostname: node},
 		Containers: []corev1.Container{{
-			Name: "main", Image: cluster.PauseImage, ImagePullPolicy: corev1.PullNever, VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			Name: "main", Image: writerImage, ImagePullPolicy: corev1.PullNever, Args: []string{"/data/" + records, name}, VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 		}},
 		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
 	}}
@@ -192,16 +228,57 @@ func (l *lab) lock(ctx context.Context) (*v1alpha1.VolumeLock, error) {
 	return &all.Items[0], nil
 }
 
-// lists says whether a node lists a volume as in use.
-func (l *lab) lists(ctx context.Context, node, handle string) (bool, error) {
+// report has the other node's kubelet say which volumes it uses, by their handles.
+func (l *lab) report(ctx context.Context, handles ...string) error {
 	var n corev1.Node
-	err := l.Client.Get(ctx, client.ObjectKey{Name: node}, &n)
-	for _, v := range n.Status.VolumesInUse {
-		if v == core.InUseName(driver, handle) {
-			return true, err
-		}
+	if err := l.Client.Get(ctx, client.ObjectKey{Name: other}, &n); err != nil {
+		return err
 	}
-	return false, err
+	was := n.DeepCopy()
+	n.Status.VolumesInUse = nil
+	for _, handle := range handles {
+		n.Status.VolumesInUse = append(n.Status.VolumesInUse, core.InUseName(driver, handle))
+	}
+	for i := range n.Status.Conditions {
+		n.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
+	}
+	return l.Client.Status().Patch(ctx, &n, client.StrategicMergeFrom(was))
+}
+
+// mount has the other node's kubelet mount the export, and a pod of the name write to it.
+func (l *lab) mount(t *testing.T, name string) {
+	t.Helper()
+	l.script(t, "mount -i -t nfs4 -o vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1,nosharecache 127.0.0.1:/ "+elsewhere+" && systemd-run --unit=writer-"+name+" "+writerProgram+" "+elsewhere+"/"+records+" "+name)
+	t.Cleanup(func() { l.unmount(t, name) })
+}
+
+// unmount ends what mount began, once.
+func (l *lab) unmount(t *testing.T, name string) {
+	t.Helper()
+	l.script(t, "! systemctl is-active --quiet writer-"+name+" || { systemctl stop writer-"+name+" && umount "+elsewhere+"; }")
+}
+
+// mounted is where the export is mounted, one place a line: the pods' and the other node's.
+func (l *lab) mounted(t *testing.T) string {
+	t.Helper()
+	return l.script(t, "findmnt --noheadings --raw --types nfs4 --output TARGET || true")
+}
+
+// wrote are the names of who has written, line by line.
+func (l *lab) wrote(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(l.script(t, "cat "+export+"/"+records))
+}
+
+// writes waits until a writer has written more than it has.
+func (l *lab) writes(t *testing.T, name string) {
+	t.Helper()
+	had := len(l.wrote(t))
+	suite.EventuallyWithin(t, soon, name+" to write", func(context.Context) (bool, error) {
+		all := l.wrote(t)
+		return len(all) > had && slices.Contains(all[had:], name), nil
+	})
+	l.step(t, name+" writes")
 }
 
 // script runs in the guest.
