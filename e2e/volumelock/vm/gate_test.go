@@ -2,7 +2,6 @@ package vm
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,9 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
+
+// statusEvery is how often the other node reports: as often as heartbeats can be told apart by, which are stored in whole seconds.
+const statusEvery = 1100 * time.Millisecond
 
 // TestTwoWriters is what the volume lock is there for: of a driver that attaches nothing two nodes mount one ReadWriteOnce volume, and write to one file.
 func TestTwoWriters(t *testing.T) {
@@ -35,13 +37,19 @@ func TestTwoWriters(t *testing.T) {
 	l.writes(t, "first")
 }
 
-// TestHandover: a pod of the machine has the volume by the volume lock. One on another node, by another PersistentVolume for the same export, waits until the kubelet has unmounted it; then
-// one on the machine waits until the other node has.
-func TestHandover(t *testing.T) {
+// TestGate has the volume lock give one volume to a real kubelet and to the other node, in turn.
+func TestGate(t *testing.T) {
 	l := start(t)
 	l.gate(t)
 	l.claim(t, "one", "1")
 	l.claim(t, "two", "2")
+	pod := l.handover(t)
+	l.byForce(t, pod)
+}
+
+// handover: a pod of the machine has the volume. One on another node, by another PersistentVolume for the same export, waits until the kubelet has unmounted it; then one on the machine, which is
+// returned, waits until the other node has.
+func (l *lab) handover(t *testing.T) *corev1.Pod {
 	first := l.pod(t, "first", guest, "one")
 	l.running(t, first)
 	l.writes(t, "first")
@@ -52,8 +60,9 @@ func TestHandover(t *testing.T) {
 	if err := l.report(t.Context(), "2"); err != nil {
 		t.Fatal(err)
 	}
-	l.waits(t, other, "two", guest)
+	l.wants(t, other, "two")
 	l.writes(t, "first")
+	l.unattached(t, other, "two")
 
 	l.began = time.Now()
 	l.remove(t, first)
@@ -67,32 +76,126 @@ func TestHandover(t *testing.T) {
 	l.holds(t, other, "two")
 
 	third := l.pod(t, "third", guest, "one")
-	suite.EventuallyWithin(t, soon, "the machine to want the volume", func(ctx context.Context) (bool, error) {
-		a, err := l.attachment(ctx, guest, "one")
-		return a != nil, err
-	})
+	l.wants(t, guest, "one")
 	l.writes(t, "second")
-	if a, err := l.attachment(t.Context(), guest, "one"); err != nil || a == nil || a.Status.Attached {
-		t.Errorf("it does not wait: %v, %v", a, err)
-	}
+	l.unattached(t, guest, "one")
 	if at := l.mounted(t); at != elsewhere {
 		t.Errorf("it is mounted at\n%s", at)
 	}
 
 	l.began = time.Now()
 	l.unmount(t, "second")
-	if err := errors.Join(l.Client.Delete(t.Context(), second, client.GracePeriodSeconds(0)), l.report(t.Context())); err != nil {
+	if err := l.Client.Delete(t.Context(), second, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
+	var reported time.Time
 	suite.EventuallyWithin(t, soon, "the volume to be attached to the machine", func(ctx context.Context) (bool, error) {
+		if time.Since(reported) >= statusEvery {
+			if err := l.report(ctx); err != nil {
+				return false, err
+			}
+			reported = time.Now()
+		}
 		a, err := l.attachment(ctx, guest, "one")
-		return a != nil && a.Status.Attached, errors.Join(err, l.report(ctx))
+		return a != nil && a.Status.Attached, err
 	})
 	l.step(t, "attached to the machine")
 	l.running(t, third)
 	l.writes(t, "third")
 	if got, want := slices.Compact(l.wrote(t)), []string{"first", "second", "third"}; !slices.Equal(got, want) {
 		t.Errorf("in this order wrote %v, want %v", got, want)
+	}
+	return third
+}
+
+// byForce: the machine is cut off, its pod deleted by force, and the taint out-of-service has the attach/detach controller detach the volume while the pod writes on. Not even that its kubelet
+// unmounts the volume, once it is heard of, gives it to the other node: its next boot does.
+func (l *lab) byForce(t *testing.T, pod *corev1.Pod) {
+	ctx := t.Context()
+	l.began = time.Now()
+	if err := l.node.Disconnect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l.taint(t, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+	if err := l.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	next := l.pod(t, "next", other, "two")
+	l.bound(t, next)
+	if err := l.report(ctx, "2"); err != nil {
+		t.Fatal(err)
+	}
+	boot := l.boot(t, guest)
+	suite.EventuallyWithin(t, soon, "the volume to be detached by force", func(ctx context.Context) (bool, error) {
+		lock, err := l.lock(ctx)
+		return lock != nil && lock.Status.DistrustedBootID == boot.BootID, err
+	})
+	l.step(t, "detached by force")
+	l.wants(t, other, "two")
+	l.writes(t, pod.Name)
+	l.unattached(t, other, "two")
+
+	l.taint(t)
+	if err := l.node.Reconnect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	suite.EventuallyWithin(t, soon, "the kubelet to unmount the volume", func(ctx context.Context) (bool, error) {
+		var n corev1.Node
+		err := l.Client.Get(ctx, client.ObjectKey{Name: guest}, &n)
+		return l.mounted(t) == "" && len(n.Status.VolumesInUse) == 0, err
+	})
+	l.step(t, "the kubelet has unmounted it, and says so")
+	l.waits(t, other, "two", guest)
+	if last := l.wrote(t); last[len(last)-1] != pod.Name {
+		t.Errorf("%s wrote", last[len(last)-1])
+	}
+
+	l.began = time.Now()
+	l.reboot(t)
+	l.step(t, "the machine is rebooted")
+	l.attached(t, other, "two")
+	l.step(t, "attached to the other node")
+	l.holds(t, other, "two")
+}
+
+// taint sets the machine's taints.
+func (l *lab) taint(t *testing.T, taints ...corev1.Taint) {
+	t.Helper()
+	var n corev1.Node
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Name: guest}, &n); err != nil {
+		t.Fatal(err)
+	}
+	was := n.DeepCopy()
+	n.Spec.Taints = taints
+	if err := l.Client.Patch(t.Context(), &n, client.MergeFrom(was)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// boot is the one that a node runs.
+func (l *lab) boot(t *testing.T, node string) v1alpha1.BootReference {
+	t.Helper()
+	var n corev1.Node
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Name: node}, &n); err != nil {
+		t.Fatal(err)
+	}
+	return v1alpha1.BootReference{Name: node, UID: n.UID, BootID: n.Status.NodeInfo.BootID}
+}
+
+// wants returns when a node has a VolumeAttachment.
+func (l *lab) wants(t *testing.T, node, volume string) {
+	t.Helper()
+	suite.EventuallyWithin(t, soon, node+" to want volume "+volume, func(ctx context.Context) (bool, error) {
+		a, err := l.attachment(ctx, node, volume)
+		return a != nil, err
+	})
+}
+
+// unattached checks that it may not mount the volume.
+func (l *lab) unattached(t *testing.T, node, volume string) {
+	t.Helper()
+	if a, err := l.attachment(t.Context(), node, volume); err != nil || a == nil || a.Status.Attached {
+		t.Errorf("node %s does not wait: %+v, %v", node, a, err)
 	}
 }
 
@@ -118,8 +221,8 @@ func (l *lab) remove(t *testing.T, p *corev1.Pod) {
 	l.step(t, "pod "+p.Name+" is gone")
 }
 
-// holds checks that a node, by the boot that it runs, has the volume, and returns its VolumeLock.
-func (l *lab) holds(t *testing.T, node, volume string) *v1alpha1.VolumeLock {
+// holds checks that a node has the volume, and its VolumeLock says so, with the boot that it runs.
+func (l *lab) holds(t *testing.T, node, volume string) {
 	t.Helper()
 	a, err := l.attachment(t.Context(), node, volume)
 	if err != nil || a == nil {
@@ -128,19 +231,14 @@ func (l *lab) holds(t *testing.T, node, volume string) *v1alpha1.VolumeLock {
 	if !a.Status.Attached || !slices.Contains(a.Finalizers, v1alpha1.FinalizerVolumeLock) {
 		t.Errorf("the VolumeAttachment: %+v", a)
 	}
-	var n corev1.Node
-	if err := l.Client.Get(t.Context(), client.ObjectKey{Name: node}, &n); err != nil {
-		t.Fatal(err)
-	}
 	lock, err := l.lock(t.Context())
 	if err != nil || lock == nil {
 		t.Fatalf("the VolumeLock: %v, %v", lock, err)
 	}
-	boot := v1alpha1.BootReference{Name: node, UID: n.UID, BootID: n.Status.NodeInfo.BootID}
+	boot := l.boot(t, node)
 	if lock.Spec.Node != boot || lock.Spec.PersistentVolume != volume || lock.Spec.Identity != v1alpha1.VolumeByExport || lock.Spec.Attachment != (v1alpha1.AttachmentReference{Name: a.Name, UID: a.UID}) {
 		t.Errorf("the VolumeLock: %+v, want it held by %+v", lock.Spec, boot)
 	}
-	return lock
 }
 
 // attached returns when a node may mount the volume.
@@ -157,11 +255,13 @@ func (l *lab) waits(t *testing.T, node, volume, holder string) {
 	t.Helper()
 	var a *storagev1.VolumeAttachment
 	suite.EventuallyWithin(t, soon, node+" to be told whom it waits for", func(ctx context.Context) (_ bool, err error) {
-		a, err = l.attachment(ctx, node, volume)
+		if a, err = l.attachment(ctx, node, volume); a != nil && a.Status.Attached {
+			t.Fatalf("node %s does not wait", node)
+		}
 		return a != nil && a.Status.AttachError != nil, err
 	})
-	if text := a.Status.AttachError.Message; a.Status.Attached || !strings.Contains(text, "held by node "+holder) {
-		t.Errorf("attached: %t, %s", a.Status.Attached, text)
+	if text := a.Status.AttachError.Message; !strings.Contains(text, "held by node "+holder) || !strings.Contains(text, "detached by force") {
+		t.Errorf("it is told %s", text)
 	}
 	l.step(t, node+" waits: "+a.Status.AttachError.Message)
 }

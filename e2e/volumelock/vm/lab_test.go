@@ -125,6 +125,19 @@ func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
 	return node, errors.Join(s.AddNode(ctx, other, nil), s.AttachByController(ctx, other))
 }
 
+// reboot starts the machine anew, as after a power cut, with nothing but its kubelet.
+func (l *lab) reboot(t *testing.T) {
+	t.Helper()
+	err := l.node.Stop()
+	if err == nil {
+		theNode, err = vm.Start(t.Context(), l.Cluster, vm.Options{Name: guest})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.node = theNode
+}
+
 // gate makes the driver's CSIDriver with attachRequired, and starts the volume lock.
 func (l *lab) gate(t *testing.T) {
 	t.Helper()
