@@ -180,8 +180,8 @@ func TestComplaints(t *testing.T) {
 }
 
 // That a pod may be force-deleted is for its namespace's admin to accept; that a node is off, which frees the pods of all
-// namespaces, for nobody but who may everything or was bound to the role by an administrator: it is bound to nobody, and part of no
-// other role.
+// namespaces, or that one does not use a volume, for nobody but who may everything or was bound to the role by an administrator: these
+// are bound to nobody, and part of no other role.
 func TestWhoIsGivenForceDelete(t *testing.T) {
 	given, partOf := map[string][]string{}, map[string][]string{}
 	for _, file := range rbacFiles {
@@ -195,8 +195,8 @@ func TestWhoIsGivenForceDelete(t *testing.T) {
 			}
 		}
 		for _, o := range objects(t, text) {
-			ofNodes := o.GetName() == "podgrace-confirm-node"
-			if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); role == "podgrace-confirm-node" || ofNodes && o.GetKind() != "ClusterRole" {
+			peoples := []string{"podgrace-confirm-node", "podgrace-confirm-release"}
+			if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); slices.Contains(peoples, role) || slices.Contains(peoples, o.GetName()) && o.GetKind() != "ClusterRole" {
 				t.Errorf("%s: %s %s binds it", file, o.GetKind(), o.GetName())
 			}
 			for label, value := range o.GetLabels() {
@@ -206,7 +206,7 @@ func TestWhoIsGivenForceDelete(t *testing.T) {
 			}
 		}
 	}
-	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}, "ClusterRole podgrace-fencer": {"nodes", "pods"}}
+	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}, "ClusterRole podgrace-fencer": {"nodes", "pods"}, "ClusterRole podgrace-confirm-release": {"volumelocks"}}
 	if d := cmp.Diff(want, given); d != "" {
 		t.Error(d)
 	}

@@ -107,7 +107,7 @@ var judged = []string{
 	"pods", "pods/eviction", "pods/status", "pods/ephemeralcontainers", "pods/resize", "pods/binding", "bindings",
 	"apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "batch/cronjobs", "replicationcontrollers",
 	"scheduling.k8s.io/podgroups", "scheduling.k8s.io/workloads",
-	"nodes", "nodes/status", "storage.k8s.io/volumeattachments", "podgrace.dev/podpolicies", "podgrace.dev/nodepolicies", "podgrace.dev/policyexceptions", "podgrace.dev/policyexceptions/status",
+	"nodes", "nodes/status", "storage.k8s.io/volumeattachments", "storage.k8s.io/volumeattachments/status", "podgrace.dev/podpolicies", "podgrace.dev/nodepolicies", "podgrace.dev/policyexceptions", "podgrace.dev/policyexceptions/status",
 	"podgrace.dev/fences", "podgrace.dev/fencereceipts", "podgrace.dev/volumelocks", "podgrace.dev/volumelocks/status",
 }
 
@@ -200,6 +200,7 @@ var clusterScoped = map[string]string{
 	"volume-locks.podgrace.dev UPDATE volumelocks":                    "not-by-the-volume-lock",
 	"volume-locks.podgrace.dev DELETE volumelocks":                    "not-by-the-volume-lock",
 	"volume-locks.podgrace.dev UPDATE volumelocks/status":             "not-by-the-volume-lock",
+	"volume-attachments.podgrace.dev UPDATE volumeattachments/status": "gated",
 	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",
 	"own-node.podgrace.dev UPDATE nodes/status":                       "enforcer",
 }

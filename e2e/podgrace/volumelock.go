@@ -2,19 +2,50 @@ package podgrace
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/webhook"
 )
 
-const volumeLockUser = "system:serviceaccount:podgrace-system:podgrace-volumelock"
+// VolumeLockUser is the volume lock's service account.
+const VolumeLockUser = "system:serviceaccount:podgrace-system:podgrace-volumelock"
 
 // VolumeLock is a running volume lock.
 type VolumeLock = Replica
 
-// AllowVolumeLock gives the volume lock's service account its rights, and keeps all others from writing VolumeLocks, as deploy has both.
-func AllowVolumeLock(ctx context.Context, c *cluster.Cluster) error {
-	return applyOfComponent(ctx, c, "volumelock", "rbac.yaml", "policies.yaml")
+// AllowVolumeLock gives the volume lock's service account its rights, and has the API server judge what others write of VolumeLocks, and of volumes of these drivers, as deploy
+// has both. Without drivers others may say attached, as an attacher does that somebody runs beside it.
+func AllowVolumeLock(ctx context.Context, c *cluster.Cluster, drivers ...string) error {
+	if err := applyOfComponent(ctx, c, "volumelock", "rbac.yaml"); err != nil {
+		return err
+	}
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	policies := filepath.Join(root, "deploy", "components", "volumelock", "policies.yaml")
+	return apply(ctx, kube, policies, func(o *unstructured.Unstructured) { gate(o, drivers) })
+}
+
+// gate has a policy be about these drivers, as the chart does.
+func gate(o *unstructured.Unstructured, drivers []string) {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "spec", "matchConditions")
+	for _, c := range conditions {
+		if of, is := c.(map[string]any); is && of["name"] == "gated" {
+			of["expression"] = fmt.Sprintf("object.spec.attacher in ['%s']", strings.Join(drivers, "', '"))
+			_ = unstructured.SetNestedSlice(o.Object, conditions, "spec", "matchConditions") // it was one
+		}
+	}
 }
 
 // BuildVolumeLock compiles the volume lock into a folder and returns the program's path.
@@ -24,7 +55,7 @@ func BuildVolumeLock(ctx context.Context, dir string) (string, error) {
 
 // VolumeLockKubeconfig writes a kubeconfig of the volume lock's service account, and returns its path.
 func VolumeLockKubeconfig(c *cluster.Cluster) (string, error) {
-	return c.KubeconfigFor(volumeLockUser, enforcerGroups...)
+	return c.KubeconfigFor(VolumeLockUser, enforcerGroups...)
 }
 
 // StartVolumeLock starts one replica on this machine, which reaches the API server by a kubeconfig and attaches volumes of some CSI drivers, and returns when it is ready. It may not lead yet.
