@@ -18,7 +18,7 @@ import (
 const copied = "chart/podgrace/files"
 
 // folders of deploy are what the chart is made of: the resources of their kustomizations.
-var folders = []string{"crds", "webhook", "nodeenforcer", "policies", "components/selfmanaged", "components/certmanager", "components/monitoring", "components/dashboard", "components/network-policy", "components/fencer", "components/fencer-networkfence", "components/self-fence", "components/openshift"}
+var folders = []string{"crds", "webhook", "nodeenforcer", "policies", "components/selfmanaged", "components/certmanager", "components/monitoring", "components/dashboard", "components/network-policy", "components/fencer", "components/fencer-networkfence", "components/self-fence", "components/volumelock", "components/openshift"}
 
 // sources returns the manifests by their paths among the copies.
 func sources(deploy fs.FS) (map[string][]byte, error) {

@@ -82,7 +82,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s is\n%s, want\n%s", name, got, want)
 		}
 	}
-	for _, name := range []string{"podgrace-webhook", "podgrace-fencer", "podgrace-nodeenforcer"} {
+	for _, name := range []string{"podgrace-webhook", "podgrace-fencer", "podgrace-volumelock", "podgrace-nodeenforcer"} {
 		if got := text(t, find(t, all, "PodMonitor", name).Object); !strings.Contains(got, `"interval":"30s"`) {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -129,8 +129,8 @@ func TestNamesOfSeries(t *testing.T) {
 // One cluster's chart has the rules for all; the others scrape. The dashboard takes no definitions of the operator's.
 func TestPartsOfMonitoring(t *testing.T) {
 	for values, want := range map[string][]string{
-		"monitoring.enabled=true":                                    {"PodMonitor", "PodMonitor", "PodMonitor", "PrometheusRule"},
-		"monitoring.enabled=true,monitoring.rules.enabled=false":     {"PodMonitor", "PodMonitor", "PodMonitor"},
+		"monitoring.enabled=true":                                    {"PodMonitor", "PodMonitor", "PodMonitor", "PodMonitor", "PrometheusRule"},
+		"monitoring.enabled=true,monitoring.rules.enabled=false":     {"PodMonitor", "PodMonitor", "PodMonitor", "PodMonitor"},
 		"monitoring.enabled=true,monitoring.scrape.enabled=false":    {"PrometheusRule"},
 		"monitoring.dashboard.enabled=true":                          {"ConfigMap"},
 		"monitoring.dashboard.enabled=true,monitoring.enabled=false": {"ConfigMap"},

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -72,11 +71,11 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// Webhook and fencer run as their image's user, which is not root, and name none: OpenShift gives each namespace a range of its own, and
+// Webhook, fencer and volume lock run as their image's user, which is not root, and name none: OpenShift gives each namespace a range of its own, and
 // refuses others.
 func TestNoFixedUser(t *testing.T) {
-	all := variants[slices.IndexFunc(variants, func(v variant) bool { return v.name == "fencer" })].kustomized(t)
-	for _, name := range []string{"podgrace-webhook", "podgrace-fencer"} {
+	all := variant{overlay: "selfmanaged", components: []string{"fencer", "volumelock"}}.kustomized(t)
+	for _, name := range []string{"podgrace-webhook", "podgrace-fencer", "podgrace-volumelock"} {
 		pod := typed[appsv1.Deployment](t, find(t, all, "Deployment", name)).Spec.Template.Spec
 		for _, user := range []*int64{pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.FSGroup, pod.Containers[0].SecurityContext.RunAsUser, pod.Containers[0].SecurityContext.RunAsGroup} {
 			if user != nil {
@@ -92,7 +91,7 @@ func TestNoFixedUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	// By its number: the kubelet can't tell whether a name is root's, and starts no such container.
-	for _, target := range []string{"webhook", "fencer", "fencer-agents"} {
+	for _, target := range []string{"webhook", "fencer", "volumelock", "fencer-agents"} {
 		_, stage, _ := strings.Cut(string(dockerfile), " AS "+target+"\n")
 		stage, _, _ = strings.Cut(stage, "\nFROM ")
 		if !strings.Contains(stage, "\nUSER 65532:65532\n") {

@@ -14,11 +14,14 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
@@ -192,6 +195,51 @@ func TestUpgradeFromFewerValues(t *testing.T) {
 	if err := w.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "podgrace-webhook"}, &d); err != nil || *d.Spec.Replicas != 5 {
 		t.Errorf("replicas %v, %v", d.Spec.Replicas, err)
 	}
+}
+
+// While volumes are held an upgrade does not leave out the volume lock, or their driver, unless it is told to; an uninstallation can't ask, and leaves VolumeLocks and VolumeAttachments as they
+// are, for whoever installs it again.
+func TestHeldVolumesAreNotLeftByAnUpgrade(t *testing.T) {
+	w := empty(t)
+	const drivers, held = "volumeLock.drivers={nfs.csi.k8s.io,iscsi.csi.k8s.io}", "volumeLock: 1 volumes of driver nfs.csi.k8s.io are held"
+	w.helmIn(t, "install", chart, "--create-namespace", "--set", "volumeLock.enabled=true", "--set", drivers)
+	lock := &v1alpha1.VolumeLock{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "VolumeLock"}, ObjectMeta: metav1.ObjectMeta{Name: "volume-1"},
+		Spec: v1alpha1.VolumeLockSpec{
+			Driver: "nfs.csi.k8s.io", Volume: "v", VolumeHandle: "v", Identity: v1alpha1.VolumeByHandle, PersistentVolume: "pv", Adopted: true,
+			Node: v1alpha1.BootReference{Name: "n1", UID: "u", BootID: "b"}, Attachment: v1alpha1.AttachmentReference{Name: "a"},
+		},
+	}
+	attachment := &storagev1.VolumeAttachment{
+		TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{v1alpha1.FinalizerVolumeLock}},
+		Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.csi.k8s.io", NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}},
+	}
+	there := []*unstructured.Unstructured{}
+	for _, o := range []any{lock, attachment} {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there = append(there, &unstructured.Unstructured{Object: object})
+		if err := w.kube.Create(t.Context(), there[len(there)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upgrade := []string{"upgrade", "podgrace", chart, "--kubeconfig", w.Kubeconfig, "--namespace", namespace, "--reset-then-reuse-values", "--set-json"}
+	for _, values := range []string{`volumeLock.drivers=["iscsi.csi.k8s.io"]`, `volumeLock.enabled=false,volumeLock.drivers=[]`} {
+		if out, err := helm(t, append(slices.Clone(upgrade), values)...); err == nil || !strings.Contains(err.Error(), held) {
+			t.Errorf("%s: got %v %s", values, err, out)
+		}
+	}
+	for _, values := range []string{`volumeLock.drivers=["nfs.csi.k8s.io"]`, `volumeLock.enabled=false,volumeLock.drivers=[],volumeLock.leaveHeld=true`} {
+		if out, err := helm(t, append(slices.Clone(upgrade), values)...); err != nil {
+			t.Errorf("%s: %v %s", values, err, out)
+		}
+	}
+	w.helmIn(t, "uninstall")
+	w.wantKept(t, there)
+	w.helmIn(t, "install", chart, "--set", "volumeLock.enabled=true", "--set", drivers)
+	w.wantKept(t, there)
 }
 
 // The same with kubectl and the overlays' folders, in both modes, as the installation's text says.

@@ -38,6 +38,8 @@ type variant struct {
 	components []string
 	// patched adds the patch to the overlay that docs/install.md has for the component network-policy.
 	patched bool
+	// gating adds to the overlay the patches that docs/volume-lock.md has for the drivers.
+	gating bool
 	// excluding adds to the overlay what docs/install.md has for the component exclude-namespaces.
 	excluding bool
 	// waiting adds to the overlay what docs/install.md has for the component webhook-timeouts.
@@ -53,6 +55,8 @@ var variants = []variant{
 	{name: "certmanager, webhook only", overlay: "certmanager", components: []string{"webhook-only"}, values: []string{"certificates.mode=cert-manager", "nodeEnforcer.enabled=false"}},
 	{name: "fencer", overlay: "selfmanaged", components: []string{"fencer"}, values: []string{"fencer.enabled=true"}},
 	{name: "fencer with NetworkFence", overlay: "selfmanaged", components: []string{"fencer", "fencer-networkfence"}, values: []string{"fencer.enabled=true", "fencer.networkFence=true"}},
+	{name: "volume lock", overlay: "selfmanaged", components: []string{"volumelock"}, values: []string{"volumeLock.enabled=true"}},
+	{name: "volume lock with drivers, webhook only", overlay: "certmanager", components: []string{"webhook-only", "volumelock", "monitoring"}, gating: true, values: append(slices.Clone(gatedOfDocs), "certificates.mode=cert-manager", "nodeEnforcer.enabled=false", "monitoring.enabled=true")},
 	{name: "self-fence", overlay: "selfmanaged", components: []string{"self-fence"}, values: []string{"nodeEnforcer.selfFence.enabled=true"}},
 	{name: "OpenShift", overlay: "selfmanaged", components: []string{"openshift"}, values: []string{"openshift.scc.create=true"}},
 	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
@@ -69,6 +73,9 @@ var variants = []variant{
 var apiServersOfDocs = []string{
 	"networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=192.0.2.10/32", "networkPolicy.apiServers[1].ipBlock.cidr=192.0.2.11/32",
 }
+
+// gatedOfDocs are the values by which the chart gates the drivers that the patches of docs/volume-lock.md gate.
+var gatedOfDocs = []string{"volumeLock.enabled=true", "volumeLock.drivers={nfs.csi.k8s.io,iscsi.csi.k8s.io}"}
 
 // excludedOfDocs are the values by which the chart excludes the namespaces that the object of docs/install.md has.
 var excludedOfDocs = []string{"excludedNamespaces={calico-system,tigera-operator,openshift-*}"}
@@ -87,16 +94,16 @@ func objectOfDocs(t testing.TB, kind string) []byte {
 	return object[1]
 }
 
-// policyPatchOfDocs is the patch of the component network-policy.
-func policyPatchOfDocs(t testing.TB) []byte {
+// patchOfDocs is the patch of an object that a page has, as an overlay takes it.
+func patchOfDocs(t testing.TB, page, target string) []byte {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/install.md")
+	text, err := os.ReadFile("../../docs/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch := regexp.MustCompile("(?s)```yaml\n(patches:\n- target: {kind: NetworkPolicy.*?)```").FindSubmatch(text)
+	patch := regexp.MustCompile("(?s)```yaml\n(patches:\n- target: {" + target + ".*?)```").FindSubmatch(text)
 	if patch == nil {
-		t.Fatal("docs/install.md has no patch of the NetworkPolicy")
+		t.Fatalf("docs/%s has no patch of %s", page, target)
 	}
 	return patch[1]
 }
@@ -122,7 +129,10 @@ func (v variant) folder(t testing.TB) string {
 		text = line.ReplaceAll(text, []byte("$1 "))
 	}
 	if v.patched {
-		text = append(text, policyPatchOfDocs(t)...)
+		text = append(text, patchOfDocs(t, "install.md", "kind: NetworkPolicy")...)
+	}
+	if v.gating {
+		text = append(text, patchOfDocs(t, "volume-lock.md", "kind: Deployment, name: podgrace-volumelock")...)
 	}
 	for kind, wanted := range map[string]bool{"ExcludedNamespaces": v.excluding, "WebhookTimeouts": v.waiting} {
 		if !wanted {

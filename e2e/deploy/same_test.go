@@ -124,9 +124,11 @@ func TestValues(t *testing.T) {
 		"webhook.replicas=3", "webhook.verbosity=4", "webhook.nodeSelector.disk=fast", "webhook.podAnnotations.a=b",
 		"webhook.tolerations[0].operator=Exists", "webhook.affinity.podAntiAffinity.x=y", "webhook.resources.requests.cpu=1",
 		"nodeEnforcer.verbosity=2", "nodeEnforcer.resources.limits.memory=1Gi", "nodeEnforcer.nodeSelector.pool=a", "nodeEnforcer.podAnnotations.c=d",
+		"volumeLock.enabled=true", "volumeLock.drivers={b.example,a.example}", "volumeLock.replicas=3", "volumeLock.nodeSelector.disk=fast", "volumeLock.digest=sha256:" + digits,
 		"nodeEnforcer.seLinuxType=spc_t", "nodeEnforcer.kubeletCA=/ca.crt", "firstPolicy.create=true", "monitoring.enabled=true", "monitoring.labels.release=prometheus",
 	}}.templated(t, namespace)
 	webhook, enforcer := find(t, all, "Deployment", "podgrace-webhook"), find(t, all, "DaemonSet", "podgrace-nodeenforcer")
+	lock := find(t, all, "Deployment", "podgrace-volumelock")
 	for _, tc := range []struct {
 		object *unstructured.Unstructured
 		path   string
@@ -137,6 +139,9 @@ func TestValues(t *testing.T) {
 		{webhook, "spec template spec imagePullSecrets", `[{"name":"one"},{"name":"two"}]`},
 		{webhook, "spec template spec nodeSelector", `{"disk":"fast","kubernetes.io/os":"linux"}`},
 		{webhook, "spec template spec affinity", `{"podAntiAffinity":{"x":"y"}}`},
+		{lock, "spec replicas", `3`},
+		{lock, "spec template spec nodeSelector", `{"disk":"fast","kubernetes.io/os":"linux"}`},
+		{find(t, all, "ValidatingAdmissionPolicy", "volume-attachments.podgrace.dev"), "spec matchConditions", `[{"expression":"object.spec.attacher in ['b.example', 'a.example']","name":"gated"},{"expression":"request.userInfo.username != 'system:serviceaccount:podgrace-system:podgrace-volumelock'","name":"not-by-the-volume-lock"}]`},
 		{enforcer, "spec template spec nodeSelector", `{"kubernetes.io/os":"linux","pool":"a"}`},
 		{enforcer, "spec template metadata annotations", `{"c":"d"}`},
 		{find(t, all, "PodMonitor", "podgrace-webhook"), "metadata labels release", `"prometheus"`},
@@ -151,6 +156,7 @@ func TestValues(t *testing.T) {
 	}
 	for object, want := range map[*unstructured.Unstructured][]string{
 		webhook:  {`"image":"registry.example/podgrace/webhook:v9"`, `"imagePullPolicy":"Never"`, `"--v=4"`, `"resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":1,"memory":"128Mi"}}`, `{"operator":"Exists"}`},
+		lock:     {`"image":"registry.example/podgrace/volumelock@sha256:` + digits + `"`, `"args":["--drivers=b.example,a.example"]`},
 		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}`, `"seLinuxOptions":{"type":"spc_t"}`, `"--kubelet-ca=/ca.crt"`},
 	} {
 		text, _ := object.MarshalJSON()
@@ -167,12 +173,13 @@ func TestValues(t *testing.T) {
 // What a person or a platform adds to the pods of each workload arrives there, beside what they have: no selector loses its pods, and what an
 // object is not told keeps the manifest's.
 func TestPods(t *testing.T) {
-	values := []string{"fencer.enabled=true", "commonLabels.cost=ops", "commonLabels.app\\.kubernetes\\.io/name=mine"}
-	for _, section := range []string{"webhook", "nodeEnforcer", "fencer"} {
+	base := []string{"fencer.enabled=true", "volumeLock.enabled=true", "volumeLock.drivers={nfs.csi.k8s.io}"}
+	values := append(slices.Clone(base), "commonLabels.cost=ops", "commonLabels.app\\.kubernetes\\.io/name=mine")
+	for _, section := range []string{"webhook", "nodeEnforcer", "fencer", "volumeLock"} {
 		values = append(values, section+".podLabels.team=a", section+`.podLabels.app\.kubernetes\.io/part-of=mine`, section+".extraArgs={--logging-format=json,--v=3}", section+".verbosity=1",
 			section+".env[0].name=GOGC", section+".env[0].value=off", section+".priorityClassName=mine", section+".tolerations[0].key=pool", section+".affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone", section+".resources.limits.memory=1Gi")
 	}
-	before, after := variant{values: []string{"fencer.enabled=true"}}.templated(t, namespace), variant{values: values}.templated(t, namespace)
+	before, after := variant{values: base}.templated(t, namespace), variant{values: values}.templated(t, namespace)
 	for _, o := range after {
 		if got := o.GetLabels()["cost"]; got != "ops" {
 			t.Errorf("%s has no common label", key(o))
@@ -181,7 +188,7 @@ func TestPods(t *testing.T) {
 			t.Errorf("%s has lost its own label", key(o))
 		}
 	}
-	for name, kind := range map[string]string{"podgrace-webhook": "Deployment", "podgrace-fencer": "Deployment", "podgrace-nodeenforcer": "DaemonSet"} {
+	for name, kind := range map[string]string{"podgrace-webhook": "Deployment", "podgrace-fencer": "Deployment", "podgrace-volumelock": "Deployment", "podgrace-nodeenforcer": "DaemonSet"} {
 		was, is := typed[appsv1.DaemonSet](t, asDaemonSet(find(t, before, kind, name))).Spec.Template, typed[appsv1.DaemonSet](t, asDaemonSet(find(t, after, kind, name))).Spec.Template
 		if d := cmp.Diff(map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "podgrace", "team": "a", "cost": "ops"}, is.Labels); d != "" {
 			t.Errorf("%s: labels: %s", name, d)
@@ -217,21 +224,22 @@ func TestPods(t *testing.T) {
 // All programs log in the format of logFormat, but for what has its own; with the defaults no flag says so. The decision log and the bound of the metrics are
 // the webhook's.
 func TestLogs(t *testing.T) {
-	base := []string{"fencer.enabled=true", "nodeEnforcer.selfFence.enabled=true"}
+	base := []string{"fencer.enabled=true", "volumeLock.enabled=true", "nodeEnforcer.selfFence.enabled=true"}
 	logs := []string{"--log-format=json"}
 	for _, tc := range []struct {
-		values                    []string
-		webhook, enforcer, fencer []string
+		values                          []string
+		webhook, enforcer, fencer, lock []string
 	}{
-		{nil, nil, nil, nil},
-		{[]string{"logFormat=json"}, logs, logs, logs},
-		{[]string{"logFormat=json", "nodeEnforcer.logFormat=text"}, logs, nil, logs},
-		{[]string{"fencer.logFormat=json"}, nil, nil, logs},
-		{[]string{"webhook.decisionLog.enabled=false", "webhook.decisionLog.allowedPercent=0", "webhook.metricsNamespaces=0"}, []string{"--decision-log=false", "--decision-log-allowed-percent=0", "--metrics-namespaces=0"}, nil, nil},
-		{[]string{"webhook.decisionLog.allowedPercent=50", "webhook.metricsNamespaces=1000"}, []string{"--decision-log-allowed-percent=50", "--metrics-namespaces=1000"}, nil, nil},
+		{nil, nil, nil, nil, nil},
+		{[]string{"logFormat=json"}, logs, logs, logs, logs},
+		{[]string{"logFormat=json", "nodeEnforcer.logFormat=text"}, logs, nil, logs, logs},
+		{[]string{"fencer.logFormat=json"}, nil, nil, logs, nil},
+		{[]string{"volumeLock.logFormat=json"}, nil, nil, nil, logs},
+		{[]string{"webhook.decisionLog.enabled=false", "webhook.decisionLog.allowedPercent=0", "webhook.metricsNamespaces=0"}, []string{"--decision-log=false", "--decision-log-allowed-percent=0", "--metrics-namespaces=0"}, nil, nil, nil},
+		{[]string{"webhook.decisionLog.allowedPercent=50", "webhook.metricsNamespaces=1000"}, []string{"--decision-log-allowed-percent=50", "--metrics-namespaces=1000"}, nil, nil, nil},
 	} {
 		before, after := variant{values: base}.templated(t, namespace), variant{values: append(slices.Clone(base), tc.values...)}.templated(t, namespace)
-		for name, want := range map[string][]string{"podgrace-webhook": tc.webhook, "podgrace-fencer": tc.fencer, "podgrace-nodeenforcer": tc.enforcer} {
+		for name, want := range map[string][]string{"podgrace-webhook": tc.webhook, "podgrace-fencer": tc.fencer, "podgrace-volumelock": tc.lock, "podgrace-nodeenforcer": tc.enforcer} {
 			kind := "Deployment"
 			if name == "podgrace-nodeenforcer" {
 				kind = "DaemonSet"
@@ -342,7 +350,7 @@ func TestImagesOfTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	images := regexp.MustCompile("(?m)^images:\n(- .*\n)+").Find(text)
-	v := variant{overlay: "selfmanaged", components: []string{"fencer", "self-fence"}}
+	v := variant{overlay: "selfmanaged", components: []string{"fencer", "self-fence", "volumelock"}}
 	dir := v.folder(t)
 	file := filepath.Join(dir, "kustomization.yaml")
 	before, err := os.ReadFile(file)
@@ -362,7 +370,7 @@ func TestImagesOfTheDocs(t *testing.T) {
 			}
 		}
 	}
-	if seen != 4 {
+	if seen != 5 {
 		t.Errorf("%d containers", seen)
 	}
 }
@@ -449,6 +457,7 @@ func TestBadValues(t *testing.T) {
 		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",
 		"webhook.ports.https=443", "webhook.ports.https=70000", "webhook.ports.http=9443", "webhook.hostNetwork=yes", "webhook.dnsPolicy=None", "webhook.configurationAnnotations.a=true",
 		"webhook.extraArgs={port=1}", "fencer.extraArgs=--v", "webhook.env[0].value=a", "nodeEnforcer.env[0].name=a,nodeEnforcer.env[0].value=1",
+		"volumeLock.enabled=true,volumeLock.replicas=0", "volumeLock.enabled=true,volumeLock.drivers=nfs.csi.k8s.io", `volumeLock.enabled=true,volumeLock.drivers={a'b}`, "volumeLock.enabled=true,volumeLock.drivers={a,a}",
 		"nodeEnforcer.tolerations=a", "fencer.podLabels.a=true", "commonLabels.a=1", "webhook.priorityClassName=1",
 		"global.imageRegistry=3", "global.imageRegistry=/", "global.imagePullSecrets=a", "global.imagePullSecrets[0].nam=a",
 		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
@@ -456,7 +465,7 @@ func TestBadValues(t *testing.T) {
 		// Nothing would come of these, and who says them relies on it.
 		"certificates.secret=a", "certificates.issuerRef.name=a", "certificates.mode=cert-manager,certificates.secret=a",
 		"certificates.mode=secret,certificates.secret=a,certificates.issuerRef.name=a", "webhook.tls.minVersion=VersionTLS13,webhook.tls.cipherSuites={TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}",
-		"fencer.networkFence=true", "nodeEnforcer.enabled=false,nodeEnforcer.selfFence.enabled=true",
+		"fencer.networkFence=true", "volumeLock.drivers={nfs.csi.k8s.io}", "nodeEnforcer.enabled=false,nodeEnforcer.selfFence.enabled=true",
 	} {
 		if _, err := helm(t, "template", "podgrace", chart, "--set", value); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
 			t.Errorf("%s: got %v", value, err)

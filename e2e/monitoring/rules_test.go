@@ -508,7 +508,7 @@ func TestPodMonitors(t *testing.T) {
 		}
 		jobs = append(jobs, m.Spec.Selector.MatchLabels["app.kubernetes.io/name"])
 	}
-	if diff := gocmp.Diff([]string{"podgrace-webhook", "podgrace-fencer", "podgrace-nodeenforcer"}, jobs); diff != "" {
+	if diff := gocmp.Diff([]string{"podgrace-webhook", "podgrace-fencer", "podgrace-volumelock", "podgrace-nodeenforcer"}, jobs); diff != "" {
 		t.Error(diff)
 	}
 }

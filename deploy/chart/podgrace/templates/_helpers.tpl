@@ -169,7 +169,7 @@ jobs. Takes "root" and "text". */}}
 {{- $values := .root.Values.monitoring -}}
 {{- $text := .text -}}
 {{- if ne $values.clusterLabel "cluster" }}{{ $text = regexReplaceAll "\\bcluster\\b" $text $values.clusterLabel }}{{ end -}}
-{{- range $workload, $job := dict "webhook" $values.jobs.webhook "fencer" $values.jobs.fencer "nodeenforcer" $values.jobs.nodeEnforcer -}}
+{{- range $workload, $job := dict "webhook" $values.jobs.webhook "fencer" $values.jobs.fencer "volumelock" $values.jobs.volumeLock "nodeenforcer" $values.jobs.nodeEnforcer -}}
 {{- $text = regexReplaceAll (printf "(job=\\\\?\")podgrace-%s(\\\\?\")" $workload) $text (printf "${1}%s${2}" $job) -}}
 {{- end -}}
 {{- $text -}}
