@@ -19,6 +19,8 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/fencing/controller"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
+	"github.com/podgrace/podgrace/volumelock"
+	volumelockcontroller "github.com/podgrace/podgrace/volumelock/controller"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
 	"github.com/podgrace/podgrace/webhook/intake"
@@ -84,6 +86,15 @@ func ofTheFencer() []prometheus.Collector {
 	var r registered
 	version.NewMetric(&r, version.Info{})
 	controller.NewMetrics(&r)
+	return r.collectors
+}
+
+// ofTheVolumeLock are those of cmd/volumelock.
+func ofTheVolumeLock() []prometheus.Collector {
+	var r registered
+	version.NewMetric(&r, version.Info{})
+	volumelockcontroller.NewMetrics(&r)
+	volumelockcontroller.NewCensusMetric(&r, func() (volumelock.Census, bool) { return censusOfSamples, true })
 	return r.collectors
 }
 
@@ -157,8 +168,8 @@ var others = []struct {
 }{
 	{metric{"controller_runtime_webhook_latency_seconds", "How long an answer took, by the path that the API server called.", histogram, []string{"webhook"}}, "webhook"},
 	{metric{"controller_runtime_webhook_requests_total", "Requests of the API server, by path and HTTP status: a refusal is a 200 too.", counter, []string{"webhook", "code"}}, "webhook"},
-	{metric{"controller_runtime_reconcile_errors_total", "Failures of the leader's controllers, each of which is tried again.", counter, []string{"controller"}}, "webhook"},
-	{metric{"leader_election_master_status", "1 for the replica that leads, with the name podgrace-webhook.", gauge, []string{"name"}}, "webhook"},
+	{metric{"controller_runtime_reconcile_errors_total", "Failures of the leader's controllers, also the volume lock's, each of which is tried again.", counter, []string{"controller"}}, "webhook"},
+	{metric{"leader_election_master_status", "1 for the replica that leads, with the name podgrace-webhook, or podgrace-volumelock.", gauge, []string{"name"}}, "webhook"},
 	{metric{"apiserver_admission_webhook_fail_open_count", "Requests that were let through unasked, because the webhook could not be reached in time.", counter, []string{"name", "type"}}, "API server"},
 	{metric{"apiserver_validating_admission_policy_check_total", "Requests by what ValidatingAdmissionPolicies did with them, `limits.podgrace.dev` among them.", counter, []string{"enforcement_action", "error_type", "policy", "policy_binding"}}, "API server"},
 	{metric{"apiserver_admission_webhook_admission_duration_seconds", "How long a call took as the API server sees it, also one that got no answer.", histogram, []string{"name", "type", "operation", "rejected"}}, "API server"},
@@ -187,6 +198,8 @@ Port 8080 of each replica. Counters are each replica's own: sum over them.
 	table(&b, describe(t, ofTheNodeEnforcer()))
 	b.WriteString("\n## The fencer\n\nPort 8080 of each replica. The leader tells what is; counters are each replica's own.\n\n")
 	table(&b, describe(t, ofTheFencer()))
+	b.WriteString("\n## The volume lock\n\nPort 8080 of each replica. The leader tells what is; counters are each replica's own.\n\n")
+	table(&b, describe(t, ofTheVolumeLock()))
 	b.WriteString("\n## Others' that the alerts use\n\n| metric | of | type | labels | meaning |\n|---|---|---|---|---|\n")
 	for _, o := range others {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", o.name, o.by, o.kind, code(o.labels), o.help)
@@ -212,14 +225,14 @@ func code(words []string) string {
 
 func TestMetricsPageIsFresh(t *testing.T) { fresh(t, "metrics.md", metricsPage(t)) }
 
-// inBoth is the one metric that both programs have.
+// inBoth is the one metric that all programs have.
 const inBoth = "podgrace_build_info"
 
 // Prometheus' own rules for names: base units, _total for counters only, help for all.
 func TestMetricNames(t *testing.T) {
 	var text strings.Builder
 	seen := map[string]bool{}
-	for _, m := range slices.Concat(describe(t, ofTheWebhook(t)), describe(t, ofTheNodeEnforcer()), describe(t, ofTheFencer())) {
+	for _, m := range slices.Concat(describe(t, ofTheWebhook(t)), describe(t, ofTheNodeEnforcer()), describe(t, ofTheFencer()), describe(t, ofTheVolumeLock())) {
 		if seen[m.name] {
 			if m.name != inBoth {
 				t.Errorf("%s is there twice", m.name)
@@ -262,7 +275,7 @@ func exposition(b *strings.Builder, m metric) {
 // kindOf takes what it does not know for gauges: so it must be.
 func TestCollectorsOfOurOwn(t *testing.T) {
 	gathered := 0
-	for _, c := range slices.Concat(ofTheWebhook(t), ofTheNodeEnforcer(), ofTheFencer()) {
+	for _, c := range slices.Concat(ofTheWebhook(t), ofTheNodeEnforcer(), ofTheFencer(), ofTheVolumeLock()) {
 		if kindOf(c) != gauge {
 			continue
 		}

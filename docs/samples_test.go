@@ -16,12 +16,18 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/webhook"
 )
 
 // certificateOfSamples is one, so that its expiry is told.
 func certificateOfSamples(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{{}}, Leaf: &x509.Certificate{NotAfter: time.Unix(2_000_000_000, 0)}}, nil
+}
+
+// censusOfSamples is of volumes of each standing, and of one that waits.
+var censusOfSamples = volumelock.Census{
+	Locks: map[volumelock.Standing]int{volumelock.StandingHeld: 5, volumelock.StandingReleasing: 2, volumelock.StandingNodeGone: 1}, OldestRelease: time.Unix(1_000, 0), Waiting: 1, OldestWaiting: time.Unix(2_000, 0),
 }
 
 // happened is what occurs in the samples, by metric, as values of its labels: what the programs expose from their start on is there without.
@@ -67,6 +73,11 @@ var happened = map[string][][]string{
 	"podgrace_fencer_oldest_network_fence_timestamp_seconds": {{"open"}},
 	"podgrace_fencer_partitioned_nodes":                      {{}},
 	"podgrace_fencer_rounds_total":                           {{"ok"}, {"failed"}},
+	"podgrace_volumelock_driver_conflict":                    {{"nfs.csi.k8s.io"}},
+	"podgrace_volumelock_taken_total":                        {{}},
+	"podgrace_volumelock_conflicts_total":                    {{}},
+	"podgrace_volumelock_released_total":                     {{string(volumelock.ByKubelet)}},
+	"podgrace_volumelock_alarms_total":                       {{volumelock.AlarmReasons()[0].Code}},
 }
 
 // samples are what a program's own collectors expose once each of these has happened.
@@ -142,7 +153,7 @@ func expose(b *strings.Builder, name string, m *dto.Metric) {
 // What the programs expose is recorded for the tests of e2e/monitoring, which hold rules and dashboard against it. Every metric is in it.
 func TestSamplesAreFresh(t *testing.T) {
 	const folder = "../e2e/monitoring/testdata/"
-	for name, collectors := range map[string][]prometheus.Collector{"webhook": ofTheWebhook(t), "nodeenforcer": ofTheNodeEnforcer(), "fencer": ofTheFencer()} {
+	for name, collectors := range map[string][]prometheus.Collector{"webhook": ofTheWebhook(t), "nodeenforcer": ofTheNodeEnforcer(), "fencer": ofTheFencer(), "volumelock": ofTheVolumeLock()} {
 		text := samples(t, collectors)
 		for _, m := range describe(t, collectors) {
 			// Of a policy that can't be read; there is none.

@@ -74,6 +74,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, program version.In
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Drivers: o.drivers,
 		Recorder: mgr.GetEventRecorder("podgrace-volumelock"), Metrics: controller.NewMetrics(metrics.Registry), Clock: clock.RealClock{},
 	}
+	controller.NewCensusMetric(metrics.Registry, attacher.Census(mgr.Elected()))
 	return errors.Join(
 		attacher.SetUp(ctx, mgr),
 		mgr.AddHealthzCheck("ping", healthz.Ping),

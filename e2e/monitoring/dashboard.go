@@ -163,6 +163,23 @@ func rows() []section {
 			{"The oldest of them has been there for", stat, seconds, false, of("incident", "time() - max by (cluster, incident) (podgrace_fencer_oldest_network_fence_timestamp_seconds{%s} > 0)"), nil},
 			{"Rounds", lines, number, false, of("result", "sum by (cluster, result) (rate(podgrace_fencer_rounds_total{%s}[$__rate_interval]))"), nil},
 		}},
+		{"Volume lock", []panel{
+			{"VolumeLocks, by how it stands with them", lines, number, false, of("state", "max by (cluster, state) (podgrace_volumelock_locks{%s})"), nil},
+			{"VolumeAttachments that wait", lines, number, false, of("", "max by (cluster) (podgrace_volumelock_waiting_attachments{%s})"), nil},
+			{"The oldest has waited for", stat, seconds, false, of("", "time() - max by (cluster) (podgrace_volumelock_oldest_waiting_attachment_timestamp_seconds{%s} > 0)"), []float64{600}},
+			{"The longest release goes on for", stat, seconds, false, of("", "time() - max by (cluster) (podgrace_volumelock_oldest_release_timestamp_seconds{%s} > 0)"), nil},
+			{"Taken, and released by what", lines, number, false, []query{
+				{`sum by (cluster) (increase(podgrace_volumelock_taken_total{cluster=~"$cluster"}[$__rate_interval]))`, "taken {{cluster}}"},
+				{`sum by (cluster, evidence) (increase(podgrace_volumelock_released_total{cluster=~"$cluster"}[$__rate_interval]))`, "{{evidence}} {{cluster}}"},
+			}, nil},
+			{"What must not be", lines, number, false, of("reason", "sum by (cluster, reason) (increase(podgrace_volumelock_alarms_total{%s}[$__rate_interval]))"), nil},
+			{"Drivers that are not gated any more", state, number, false, of("driver", "max by (cluster, driver) (podgrace_volumelock_driver_conflict{%s})"), nil},
+			{"Leader of the volume lock", state, number, false, []query{{`max by (cluster, instance) (leader_election_master_status{name="podgrace-volumelock", cluster=~"$cluster"})`, "{{instance}} {{cluster}}"}}, nil},
+			{"What fails, and who else was faster", lines, perSecond, false, []query{
+				{`sum by (cluster, controller) (rate(controller_runtime_reconcile_errors_total{job="podgrace-volumelock", cluster=~"$cluster"}[$__rate_interval]))`, "failed {{controller}} {{cluster}}"},
+				{`sum by (cluster) (rate(podgrace_volumelock_conflicts_total{cluster=~"$cluster"}[$__rate_interval]))`, "conflicts {{cluster}}"},
+			}, nil},
+		}},
 	}
 }
 

@@ -216,6 +216,8 @@ controller_runtime_webhook_requests_total{job="podgrace-webhook",webhook="/mutat
 controller_runtime_webhook_requests_total{job="podgrace-webhook",webhook="/mutate-pods",code="500"} 1
 controller_runtime_reconcile_errors_total{job="podgrace-webhook",controller="cabundle"} 1
 leader_election_master_status{name="podgrace-webhook",instance="webhook"} 1
+controller_runtime_reconcile_errors_total{job="podgrace-volumelock",controller="volumelock"} 1
+leader_election_master_status{name="podgrace-volumelock",instance="volumelock"} 1
 apiserver_admission_webhook_admission_duration_seconds_bucket{name="pods.mutate.podgrace.dev",type="admit",operation="CREATE",rejected="false",le="0.1"} 9
 apiserver_admission_webhook_admission_duration_seconds_bucket{name="pods.mutate.podgrace.dev",type="admit",operation="CREATE",rejected="false",le="+Inf"} 10
 apiserver_admission_webhook_admission_duration_seconds_count{name="pods.mutate.podgrace.dev",type="admit",operation="CREATE",rejected="false"} 10
@@ -245,7 +247,7 @@ func recorded(t *testing.T) string {
 			fmt.Fprintf(&b, "  %s} %s\n", strings.ReplaceAll(series, ",}", "}"), values)
 		}
 	}
-	for _, program := range []string{"webhook", "nodeenforcer", "fencer"} {
+	for _, program := range []string{"webhook", "nodeenforcer", "fencer", "volumelock"} {
 		text, err := os.ReadFile(filepath.Join("testdata", program+".prom"))
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "podgrace_volumelock_released_total", Help: "VolumeLocks that this replica deleted, by evidence: Kubelet, Receipt, StorageRevoked, Confirmed.",
 		}, []string{"evidence"}),
 		alarms: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_volumelock_alarms_total", Help: "What must not be, by reason: SecondHolder is a volume that was attached to a node which does not hold it.",
+			Name: "podgrace_volumelock_alarms_total", Help: "What must not be, by reason, each time that it is looked at: a volume attached to a node that does not hold it (SecondHolder), or without a VolumeLock (Retaken); a VolumeLock that somebody else wrote (NotOurs); a Node that went while it held a volume (NoNode), or was made anew (NodeMadeAnew); a driver that is not gated any more (Conflict).",
 		}, []string{"reason"}),
 	}
 	m.ungated = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -35,7 +35,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, e := range volumelock.Evidences() {
 		m.released.WithLabelValues(string(e))
 	}
-	m.alarms.WithLabelValues("SecondHolder")
+	for _, r := range volumelock.AlarmReasons() {
+		m.alarms.WithLabelValues(r.Code)
+	}
 	m.alarms.WithLabelValues("Conflict")
 	registry.MustRegister(m.taken, m.conflicts, m.released, m.alarms, m.ungated)
 	return m
