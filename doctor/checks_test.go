@@ -12,13 +12,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
@@ -61,6 +64,44 @@ func labelNodes(key, value string) change {
 func group(name string) change { return func(s *Snapshot) { s.Groups = append(s.Groups, name) } }
 
 func has(object runtime.Object) change { return func(s *Snapshot) { s.Add(object) } }
+
+// locks installs the volume lock with flags, and its policies for the drivers that these name.
+func locks(flags ...string) change {
+	return func(s *Snapshot) {
+		d := deployment(DefaultNamespace, volumeLockName, "x")
+		d.Spec.Template.Spec.Containers[0].Args, d.Status.AvailableReplicas = flags, 1
+		s.Add(d)
+		for _, document := range documents(deploy.VolumeLockPolicies, DefaultNamespace) {
+			var p admissionregistrationv1.ValidatingAdmissionPolicy
+			var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
+			if yaml.Unmarshal(document, &p) == nil && p.Kind == "ValidatingAdmissionPolicy" {
+				renderGated(&p, gatedDrivers(d))
+				s.Add(&p)
+			} else if yaml.Unmarshal(document, &b) == nil {
+				s.Add(&b)
+			}
+		}
+	}
+}
+
+// held has a node hold a volume of a driver.
+func held(driver string) change {
+	return func(s *Snapshot) { s.Add(&v1alpha1.VolumeLock{Spec: v1alpha1.VolumeLockSpec{Driver: driver}}) }
+}
+
+// gate has kubelets wait for nfs.csi.k8s.io, or not.
+func gate(waits bool) change {
+	return func(s *Snapshot) {
+		s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "nfs.csi.k8s.io"}, Spec: storagev1.CSIDriverSpec{AttachRequired: &waits}})
+	}
+}
+
+// attacher is a Deployment with an external-attacher of a driver.
+func attacher(driver string) *appsv1.Deployment {
+	d := deployment("csi", driver, "registry.k8s.io/sig-storage/csi-attacher:v4.10.0")
+	d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "driver", Args: []string{"--drivername=" + driver}})
+	return d
+}
 
 func kubelet(c kubeletconfigv1beta1.KubeletConfiguration) change {
 	return func(s *Snapshot) {
@@ -189,7 +230,25 @@ func TestFindings(t *testing.T) {
 		"a virtual node":        {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["type"] = "virtual-kubelet" }}, []string{"note nodes-without-enforcer: virtual-kubelet"}},
 		"arm64":                 {false, []change{func(s *Snapshot) { s.Nodes[1].Status.NodeInfo.Architecture = "arm64" }}, []string{"note architectures: of arm64"}},
 		"a fencer that is away": {false, []change{has(deployment(DefaultNamespace, fencerName, "x"))}, []string{"warning fencer: none is fenced"}},
-		"a volume lock that is away, and its policies": {false, []change{has(deployment(DefaultNamespace, volumeLockName, "x"))}, []string{"warning volume-lock: wait", "error admission-policies: volume-locks.podgrace.dev"}},
+		"a volume lock that is away, and its policies": {false, []change{has(deployment(DefaultNamespace, volumeLockName, "x"))}, []string{"warning volume-lock: wait", "note volume-lock-drivers: gates no driver", "error admission-policies: volume-locks.podgrace.dev, volume-attachments.podgrace.dev"}},
+		"a volume lock":                         {false, []change{locks("--drivers=nfs.csi.k8s.io"), held("nfs.csi.k8s.io"), gate(true)}, nil},
+		"a volume lock, by two flags":           {false, []change{locks("--drivers", "nfs.csi.k8s.io"), held("nfs.csi.k8s.io"), gate(true)}, nil},
+		"volumes held, and no volume lock":      {false, []change{held("nfs.csi.k8s.io")}, []string{"error volume-lock: 1 volume is held"}},
+		"volumes held, before":                  {true, []change{held("nfs.csi.k8s.io")}, []string{"error volume-lock: it is not there"}},
+		"volumes held, and it is away":          {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("nfs.csi.k8s.io"), func(s *Snapshot) { s.deployment(volumeLockName).Status.AvailableReplicas = 0 }}, []string{"error volume-lock: 1 volume is held"}},
+		"volumes held of a driver that left":    {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("iscsi.csi.k8s.io")}, []string{"error volume-lock: does not gate it"}},
+		"a driver that kubelets don't wait for": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false)}, []string{"error volume-lock-drivers: attachRequired: false"}},
+		"a driver that is not there":            {false, []change{locks("--drivers=nfs.csi.k8s.io")}, []string{"warning volume-lock-drivers: there is no CSIDriver of that name"}},
+		"a driver with an attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), func(s *Snapshot) {
+			s.Add(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", Finalizers: []string{"external-attacher/nfs-csi-k8s-io"}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.csi.k8s.io"}})
+		}}, []string{"error volume-lock-drivers: has an attacher of its own"}},
+		"a driver with a Deployment's attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), has(attacher("nfs.csi.k8s.io")), has(attacher("nfs.csi.k8s.io.example"))}, []string{"warning volume-lock-drivers: two attachers of one driver"}},
+		"a policy of other drivers": {false, []change{locks("--drivers=nfs.csi.k8s.io,iscsi.csi.k8s.io"), gate(true), func(s *Snapshot) {
+			s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "iscsi.csi.k8s.io"}})
+			for i := range s.AdmissionPolicies {
+				renderGated(&s.AdmissionPolicies[i], []string{"nfs.csi.k8s.io"})
+			}
+		}}, []string{"warning admission-policies: not as this version"}},
 		"fencing's policies gone": {false, []change{func(s *Snapshot) {
 			s.AdmissionPolicies = slices.DeleteFunc(s.AdmissionPolicies, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool {
 				return p.Name == "fence-receipts.podgrace.dev"

@@ -41,11 +41,6 @@ func fencer(s *Snapshot) []Finding {
 	return runs(s, fencerName, "silent nodes are not shown, and none is fenced")
 }
 
-// volumeLock: it runs, where it is installed.
-func volumeLock(s *Snapshot) []Finding {
-	return runs(s, volumeLockName, "no volume of the drivers that it gates is attached or released, so that pods that move to another node wait")
-}
-
 // runs says what does not work while none of a Deployment's replicas is available.
 func runs(s *Snapshot, name, undone string) []Finding {
 	if d := s.deployment(name); d == nil || d.Status.AvailableReplicas > 0 {

@@ -131,7 +131,8 @@ type boundPolicy struct {
 func shippedPolicies(s *Snapshot) (all []boundPolicy) {
 	bindings := map[string]admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	manifests := slices.Concat(documents(deploy.AdmissionPolicies, s.OwnNamespace), documents(deploy.FencingPolicies, s.OwnNamespace))
-	if s.deployment(volumeLockName) != nil {
+	lock := s.deployment(volumeLockName)
+	if lock != nil {
 		manifests = append(manifests, documents(deploy.VolumeLockPolicies, s.OwnNamespace)...)
 	}
 	for _, document := range manifests {
@@ -139,6 +140,9 @@ func shippedPolicies(s *Snapshot) (all []boundPolicy) {
 		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
 		if err := yaml.Unmarshal(document, &p); err == nil && p.Kind == "ValidatingAdmissionPolicy" {
 			controllers.RenderExempt(&p, s.exempt())
+			if lock != nil {
+				renderGated(&p, gatedDrivers(lock))
+			}
 			all = append(all, boundPolicy{policy: p})
 		} else if err := yaml.Unmarshal(document, &b); err == nil {
 			bindings[b.Spec.PolicyName] = b

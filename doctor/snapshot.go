@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,6 +66,9 @@ type Snapshot struct {
 	PodPolicies       []v1alpha1.PodPolicy
 	NodePolicies      []v1alpha1.NodePolicy
 	PriorityClasses   []schedulingv1.PriorityClass
+	VolumeLocks       []v1alpha1.VolumeLock
+	CSIDrivers        []storagev1.CSIDriver
+	VolumeAttachments []storagev1.VolumeAttachment
 
 	// Of Podgrace's own namespace; Namespace is nil where that does not exist.
 	Namespace    *corev1.Namespace
@@ -106,7 +110,22 @@ func (s *Snapshot) Add(o runtime.Object) bool {
 	case *schedulingv1.PriorityClass:
 		s.PriorityClasses = append(s.PriorityClasses, *o)
 	default:
-		return s.addAdmission(o) || s.addNamespaced(o)
+		return s.addStorage(o) || s.addAdmission(o) || s.addNamespaced(o)
+	}
+	return true
+}
+
+// addStorage takes what the volume lock is about.
+func (s *Snapshot) addStorage(o runtime.Object) bool {
+	switch o := o.(type) {
+	case *v1alpha1.VolumeLock:
+		s.VolumeLocks = append(s.VolumeLocks, *o)
+	case *storagev1.CSIDriver:
+		s.CSIDrivers = append(s.CSIDrivers, *o)
+	case *storagev1.VolumeAttachment:
+		s.VolumeAttachments = append(s.VolumeAttachments, *o)
+	default:
+		return false
 	}
 	return true
 }

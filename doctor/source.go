@@ -21,6 +21,9 @@ const (
 	PodPolicies        Source = "podpolicies"
 	NodePolicies       Source = "nodepolicies"
 	PriorityClasses    Source = "priorityclasses"
+	VolumeLocks        Source = "volumelocks"
+	CSIDrivers         Source = "csidrivers"
+	VolumeAttachments  Source = "volumeattachments"
 	Namespace          Source = "namespaces"
 	Pods               Source = "pods"
 	Budgets            Source = "poddisruptionbudgets"
@@ -88,6 +91,9 @@ func Rights() map[Source]Right {
 		PodPolicies:        resource(podgraceGroup, "podpolicies", "list", InCluster),
 		NodePolicies:       resource(podgraceGroup, "nodepolicies", "list", InCluster),
 		PriorityClasses:    resource("scheduling.k8s.io", "priorityclasses", "list", InCluster),
+		VolumeLocks:        resource(podgraceGroup, "volumelocks", "list", InCluster),
+		CSIDrivers:         resource("storage.k8s.io", "csidrivers", "list", InCluster),
+		VolumeAttachments:  resource("storage.k8s.io", "volumeattachments", "list", InCluster),
 		Namespace:          resource("", "namespaces", "get", InCluster),
 		Pods:               resource("", "pods", "list", InOwn),
 		Budgets:            resource("policy", "poddisruptionbudgets", "list", InOwn),

@@ -18,6 +18,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -79,6 +80,9 @@ func FromCluster(ctx context.Context, config *rest.Config, o Options) (*doctor.S
 	r.list(ctx, doctor.PodPolicies, &v1alpha1.PodPolicyList{})
 	r.list(ctx, doctor.NodePolicies, &v1alpha1.NodePolicyList{})
 	r.list(ctx, doctor.PriorityClasses, &schedulingv1.PriorityClassList{})
+	r.list(ctx, doctor.VolumeLocks, &v1alpha1.VolumeLockList{})
+	r.list(ctx, doctor.CSIDrivers, &storagev1.CSIDriverList{})
+	r.list(ctx, doctor.VolumeAttachments, &storagev1.VolumeAttachmentList{})
 	for _, name := range doctor.Rights()[doctor.CRDs].Names {
 		r.get(ctx, doctor.CRDs, "", name, &apiextensionsv1.CustomResourceDefinition{})
 	}
@@ -147,7 +151,7 @@ func newSnapshot(o Options) *doctor.Snapshot {
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, schedulingv1.AddToScheme, admissionregistrationv1.AddToScheme, coordinationv1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme, admissionregistrationv1.AddToScheme, coordinationv1.AddToScheme,
 		policyv1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {

@@ -22,7 +22,7 @@ const absent = "it is not in --state"
 var kinds = map[string]doctor.Source{
 	"Node": doctor.Nodes, "Deployment": doctor.Deployments, "DaemonSet": doctor.DaemonSets, "MutatingWebhookConfiguration": doctor.Mutating,
 	"ValidatingWebhookConfiguration": doctor.Validating, "ValidatingAdmissionPolicy": doctor.AdmissionPolicies, "ValidatingAdmissionPolicyBinding": doctor.AdmissionBindings,
-	"CustomResourceDefinition": doctor.CRDs, "PodPolicy": doctor.PodPolicies, "NodePolicy": doctor.NodePolicies, "PriorityClass": doctor.PriorityClasses, "Namespace": doctor.Namespace, "Pod": doctor.Pods,
+	"CustomResourceDefinition": doctor.CRDs, "PodPolicy": doctor.PodPolicies, "NodePolicy": doctor.NodePolicies, "PriorityClass": doctor.PriorityClasses, "VolumeLock": doctor.VolumeLocks, "CSIDriver": doctor.CSIDrivers, "VolumeAttachment": doctor.VolumeAttachments, "Namespace": doctor.Namespace, "Pod": doctor.Pods,
 	"PodDisruptionBudget": doctor.Budgets, "ResourceQuota": doctor.Quotas, "LimitRange": doctor.LimitRanges, "Lease": doctor.Leases, "RoleBinding": doctor.RoleBindings,
 }
 
