@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -174,7 +175,7 @@ func TestVolumeLocksAreWrittenByTheVolumeLock(t *testing.T) {
 	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), held) })
 	annotate := func(by client.Client, name string) func() error {
 		return func() error {
-			return by.Patch(t.Context(), held.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+name+`":"x"}}}`)))
+			return by.Patch(t.Context(), held.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+name+`":"x"}}}`)), client.DryRunAll)
 		}
 	}
 	suite.Eventually(t, "the rights of others", func(context.Context) (bool, error) {
@@ -275,6 +276,12 @@ func TestVolumeLockHasWhatItNeeds(t *testing.T) {
 	s.Create(t, first)
 	suite.Eventually(t, "the volume attached", func(context.Context) (bool, error) { return attached("lock-1"), nil })
 	s.Create(t, attachment("lock-2", gated, "lock-2", "locked"))
+	// The other one is that by which it was seen that the policies hold.
+	suite.Eventually(t, "one held and two waiting, by the metrics", func(ctx context.Context) (bool, error) {
+		text, err := metricsOf(ctx, l.MetricsURL)
+		return strings.Contains(text, "\npodgrace_volumelock_locks{state=\"Held\"} 1\n") && strings.Contains(text, "\npodgrace_volumelock_waiting_attachments 2\n") &&
+			strings.Contains(text, "\nleader_election_master_status{name=\"podgrace-volumelock\"} 1\n"), err
+	})
 
 	// The first node unmounts, and only then its VolumeAttachment is deleted, as the attach/detach controller does.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "lock-1"}}
@@ -343,6 +350,21 @@ func TestVolumeLockHasWhatItNeeds(t *testing.T) {
 			t.Errorf("used, and of no role: %s", right)
 		}
 	}
+}
+
+// metricsOf is what a program tells.
+func metricsOf(ctx context.Context, at string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
 }
 
 // rightsOf are the rights of the volume lock's own roles, as group/resource verb.
