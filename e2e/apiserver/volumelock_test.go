@@ -339,9 +339,9 @@ func TestVolumeLockHasWhatItNeeds(t *testing.T) {
 	}
 	given := rightsOf(t, "ClusterRole", "Role")
 	for right := range given {
-		// A second Event of the same is a patch, and an informer lists where the API server does not send what there is with the watch.
+		// No Node is deleted here, whose VolumeAttachments it would delete. A second Event of the same is a patch, and an informer lists where the API server does not send what there is with the watch.
 		instead, lists := strings.CutSuffix(right, " list")
-		if !used[right] && !strings.HasSuffix(right, "events patch") && (!lists || !used[instead+" watch"]) {
+		if !used[right] && right != "storage.k8s.io/volumeattachments delete" && !strings.HasSuffix(right, "events patch") && (!lists || !used[instead+" watch"]) {
 			t.Errorf("not used: %s", right)
 		}
 	}
