@@ -235,7 +235,7 @@ func TestVolumeLockHasWhatItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := recordRequests(t, kubeconfig)
-	l, err := podgrace.StartVolumeLock(t.Context(), s.Cluster, program, asked.kubeconfig, "--drivers", gated)
+	l, err := podgrace.StartVolumeLock(t.Context(), s.Cluster, program, asked.kubeconfig, []string{gated})
 	if err != nil {
 		t.Fatal(err)
 	}
