@@ -64,7 +64,7 @@ var (
 	deleting    = policy.Reason{Code: "Deleting", Short: "the VolumeAttachment is being deleted"}
 	refused     = policy.Reason{Code: "NotGated", Short: "the volume can't be locked"}
 	conflicting = policy.Reason{Code: "Conflict", Short: "the driver can't be gated"}
-	rival       = policy.Reason{Code: "Conflict", Short: "somebody else sets status.attached of the driver's VolumeAttachments, so that several nodes may have the volume",
+	rival       = policy.Reason{Code: "OtherAttacher", Short: "somebody else sets status.attached of the driver's VolumeAttachments, so that several nodes may have the volume",
 		Help: "It is another attacher of the driver: stop it, a sidecar external-attacher for instance."}
 	changed = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
 		Help: "Delete the pods that use it, and its VolumeAttachment once the Node lists it no more in status.volumesInUse, some ten seconds after they are gone; then it is attached anew."}

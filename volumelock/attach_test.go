@@ -91,12 +91,12 @@ func TestAttach(t *testing.T) {
 		"another is attached by hand again": {func(f *volumelock.AttachFacts) {
 			elsewhere(f)
 			f.Attachment.Status.Attached, f.Withdrawn = true, now.Add(-9*time.Second)
-		}, "Conflict", "", "somebody else sets status.attached", true},
+		}, "OtherAttacher", "", "somebody else sets status.attached", true},
 		"another is attached by hand for long": {func(f *volumelock.AttachFacts) {
 			elsewhere(f)
 			f.Attachment.Status.Attached, f.Withdrawn = true, now.Add(-10*time.Second)
-		}, "Conflict", "say attached: false", "is held by node n1", true},
-		"attached by another attacher, and nobody holds it": {func(f *volumelock.AttachFacts) { fresh(f); f.Lock, f.Attachment.Status.Attached = nil, true }, "Conflict", "take", "somebody else sets status.attached", true},
+		}, "OtherAttacher", "say attached: false", "is held by node n1", true},
+		"attached by another attacher, and nobody holds it": {func(f *volumelock.AttachFacts) { fresh(f); f.Lock, f.Attachment.Status.Attached = nil, true }, "OtherAttacher", "take", "somebody else sets status.attached", true},
 		"attached by another attacher, and there is no Node": {func(f *volumelock.AttachFacts) {
 			fresh(f)
 			f.Lock, f.Node, f.Attachment.Status.Attached = nil, nil, true

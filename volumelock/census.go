@@ -86,5 +86,5 @@ func earlier(a, b time.Time) time.Time {
 
 // AlarmReasons are the reasons of all decisions that alarm.
 func AlarmReasons() []policy.Reason {
-	return []policy.Reason{second, retaken, forged, otherNode, noNode}
+	return []policy.Reason{second, retaken, rival, forged, conflicting, regated, otherNode, noNode}
 }

@@ -359,7 +359,7 @@ func TestOtherAttacher(t *testing.T) {
 	if l := c.lock(); l.Spec.Node.Name != "a" {
 		t.Errorf("the lock is %+v", l)
 	}
-	if alarms := testutil.ToFloat64(c.Metrics.alarms.WithLabelValues("Conflict")); alarms == 0 {
+	if alarms := testutil.ToFloat64(c.Metrics.alarms.WithLabelValues("OtherAttacher")); alarms == 0 {
 		t.Error("nobody is told")
 	}
 }
