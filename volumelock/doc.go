@@ -63,8 +63,9 @@
 //
 // Nor is one that was mounted while its CSIDriver said attachRequired: false, whether or not its node holds the lock: a kubelet that sees that lets also those pods mount that wait already
 // (desired_state_of_world_populator.go, findAndRemoveDeletedPods). While that is so the lock says Conflict, and nothing but the end of the instance releases it. attachRequired can't be changed,
-// so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, the boot that the node has then counts as one that has
-// mounted without asking (status.ungatedBootID), and a release begins anew. The CSIDriver is read before all others, so that the boot is not one of before. What other nodes have mounted then
+// so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, a release begins anew. The CSIDriver is read before all
+// others. Which boot may have mounted without asking the Node does not tell: a machine that has just booted has mounted before its first status arrives. It is the boot that answers a question
+// which was asked since (status.ungatedBootID), as with what was adopted: each later one began when the gate was there, and only its word counts. What other nodes have mounted then
 // no lock knows: that is what adopting looks for. Assumed is that no decision is under way while the CSIDriver is made anew so, and that where there is none before and after there was none
 // between that nobody saw.
 //

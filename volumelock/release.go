@@ -85,8 +85,7 @@ func (x *releasing) genuine() *Decision {
 }
 
 // gated notes that the driver can't be gated any more, or can again, and that its CSIDriver is another one. Between two of them there may have been one that is not gated, whether anybody saw
-// it or not: pods that came then have the volume mounted without telling, also on this node, by any boot up to the one that it has by a read after the new one was read. So what is known of a
-// release begins anew, and a person has to confirm anew.
+// it or not: pods that came then have the volume mounted without telling, also on this node. So what is known of a release begins anew, and a person has to confirm anew.
 func (x *releasing) gated() *Decision {
 	anew, told := DriverUID(x.Lock) != x.DriverUID, meta.IsStatusConditionTrue(x.Lock.Status.Conditions, v1alpha1.ConditionConflict)
 	if !anew && told == (x.Conflict != "") {
@@ -112,16 +111,19 @@ func (x *releasing) gated() *Decision {
 	return d
 }
 
-// begin has what is known of a release begin anew, for a boot that may have mounted without asking.
+// begin has what is known of a release begin anew, for a boot that may have mounted without asking. Which one that is the Node does not tell: the machine may have another one already, of
+// which no status has arrived yet.
 func (x *releasing) begin(s *v1alpha1.VolumeLockStatus) {
-	boot := ""
-	if holds(x.Lock, x.Node) {
-		boot = x.Node.Status.NodeInfo.BootID
-	}
-	s.DriverUID, s.UngatedBootID = &x.DriverUID, boot
+	s.DriverUID, s.UngatedBootID = &x.DriverUID, v1alpha1.BootUnknown
 	if r := s.Release; r != nil {
-		r.Since, r.BootID, r.Asked, r.Answers = metav1.NewMicroTime(x.Now), boot, nil, 0
+		r.Since, r.BootID, r.Asked, r.Answers = metav1.NewMicroTime(x.Now), "", nil, 0
 	}
+}
+
+// unknownBoot says whether it is not known yet which is the last boot that may have mounted without asking.
+func unknownBoot(l *v1alpha1.VolumeLock) bool {
+	boot := l.Status.UngatedBootID
+	return boot == v1alpha1.BootUnknown || l.Spec.Adopted && boot == ""
 }
 
 // attached: nothing is released while the VolumeAttachment is there and not deleted. One whose Node is gone is deleted here, since nobody else does: Attach has withdrawn it, and the
@@ -149,13 +151,13 @@ func (x *releasing) deleted() *Decision {
 		return nil
 	}
 	release := &v1alpha1.VolumeRelease{Attachment: h.UID, Since: metav1.NewMicroTime(x.Now)}
-	if holds(x.Lock, x.Node) {
+	if holds(x.Lock, x.Node) && x.Lock.Status.UngatedBootID != v1alpha1.BootUnknown {
 		release.BootID = x.Node.Status.NodeInfo.BootID
 	}
 	return x.note(noted, func(s *v1alpha1.VolumeLockStatus) {
 		s.Release = release
-		if release.BootID != "" && x.mayBeForced() {
-			s.DistrustedBootID = release.BootID
+		if holds(x.Lock, x.Node) && x.mayBeForced() {
+			s.DistrustedBootID = x.Node.Status.NodeInfo.BootID
 		}
 	})
 }
@@ -231,11 +233,12 @@ func (x *releasing) known() *Decision {
 	return nil
 }
 
-// adopted: a kubelet that mounted without the gate has no say by that boot. That it lists the volume because another pod came does not change that: what it had mounted before it still
+// adopted: a kubelet that mounted without the gate has no say by that boot: the one that answers the first question since, for that one runs now, and each later one began with the gate there
+// (answer). One that is seen later than the gate may have begun before. That it lists the volume because another pod came does not change that: what it had mounted before it still
 // takes for a volume that needs not be attached (actual_state_of_world.go).
 func (x *releasing) adopted() *Decision {
 	boot := x.Node.Status.NodeInfo.BootID
-	if x.Lock.Spec.Adopted && boot == x.Lock.Spec.Node.BootID || x.Lock.Status.UngatedBootID != "" && boot == x.Lock.Status.UngatedBootID {
+	if !unknownBoot(x.Lock) && boot == x.Lock.Status.UngatedBootID {
 		return x.said(ungated, "")
 	}
 	return nil
@@ -280,6 +283,11 @@ func (x *releasing) answer() *Decision {
 		return x.said(mounted, "node %s still lists it as in use (status.volumesInUse)", x.Node.Name)
 	case !r.Asked.Before(&beat):
 		return x.note(asked, func(s *v1alpha1.VolumeLockStatus) { s.Release.Asked, s.Release.Answers = nil, 0 })
+	case r.Answers+1 >= answersNeeded && unknownBoot(x.Lock):
+		return x.note(ungated, func(s *v1alpha1.VolumeLockStatus) {
+			s.UngatedBootID, s.Release.BootID = x.Node.Status.NodeInfo.BootID, x.Node.Status.NodeInfo.BootID
+			s.Release.Asked, s.Release.Answers = nil, 0
+		})
 	case r.Answers+1 >= answersNeeded:
 		return free(ByKubelet, "the kubelet of node %s has unmounted it", x.Node.Name)
 	}

@@ -36,10 +36,10 @@ func TestDriverMadeAnew(t *testing.T) {
 	f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now.Add(-time.Hour)), BootID: "boot-1", Asked: &metav1.Time{Time: now}, Answers: 1}
 	d := volumelock.Release(f)
 	s := d.Write.(volumelock.Note).Status
-	if s.DriverUID == nil || *s.DriverUID != "driver-2" || s.UngatedBootID != "boot-2" || len(s.Conditions) > 0 || !d.Alarm {
+	if s.DriverUID == nil || *s.DriverUID != "driver-2" || s.UngatedBootID != v1alpha1.BootUnknown || len(s.Conditions) > 0 || !d.Alarm {
 		t.Errorf("%+v: %+v", d, s)
 	}
-	if r := s.Release; r.BootID != "boot-2" || r.Asked != nil || r.Answers != 0 || !r.Since.Time.Equal(now) || r.Attachment != "va-1" {
+	if r := s.Release; r.BootID != "" || r.Asked != nil || r.Answers != 0 || !r.Since.Time.Equal(now) || r.Attachment != "va-1" {
 		t.Errorf("the release is %+v", r)
 	}
 	if f.Lock.Status.Release.Answers != 1 {
@@ -50,6 +50,49 @@ func TestDriverMadeAnew(t *testing.T) {
 	if c := d.Write.(volumelock.Note).Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Message != f.Conflict || !d.Alarm {
 		t.Errorf("%+v", d)
 	}
+}
+
+// TestBootThatNobodyHadHeardOf: a machine has booted when its driver is gated, and its status arrives later. What it has mounted without asking it does not list, so that it is the boot after
+// that whose word counts. A history found it.
+func TestBootThatNobodyHadHeardOf(t *testing.T) {
+	_, f := held()
+	f.Attachment, f.DriverUID, f.Node.Status.VolumesInUse = nil, "driver-2", nil
+	f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now), BootID: "boot-1"}
+	seconds := 100
+	decide := func() volumelock.Decision {
+		seconds += 10
+		f.Node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(now.Add(time.Duration(seconds) * time.Second))
+		d := volumelock.Release(f)
+		switch w := d.Write.(type) {
+		case volumelock.Note:
+			f.Lock.Status = w.Status
+		case volumelock.Ask:
+			f.Node.Status.VolumesInUse = []corev1.UniqueVolumeName{w.Volume}
+			d = volumelock.Release(f) // notes the heartbeat beside it
+			f.Lock.Status = d.Write.(volumelock.Note).Status
+			f.Node.Status.VolumesInUse = nil // the kubelet answers
+		}
+		return d
+	}
+	answers := func(boot, want string) {
+		t.Helper()
+		f.Node.Status.NodeInfo.BootID = boot
+		var codes []string
+		for range 8 {
+			d := decide()
+			codes = append(codes, d.Reason.Code)
+			if d.Reason.Code == want {
+				return
+			}
+		}
+		t.Errorf("%s: %q, want %s", boot, codes, want)
+	}
+	answers("boot-1", "DriverMadeAnew")
+	answers("boot-2", "MountedBefore")
+	if got := f.Lock.Status.UngatedBootID; got != "boot-2" {
+		t.Errorf("the boot that has no say is %s", got)
+	}
+	answers("boot-3", "Released")
 }
 
 func TestRelease(t *testing.T) {
@@ -115,14 +158,19 @@ func TestRelease(t *testing.T) {
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
 		}), "Asked", "ask"},
-		"adopted":                      {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "MountedBefore", "note"},
-		"adopted, and booted since":    {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Node.Status.NodeInfo.BootID = true, "boot-2" }), "Asked", "ask"},
-		"the Node is gone":             {after(func(f *volumelock.ReleaseFacts) { f.Node = nil }), "NodeGone", "note"},
-		"the Node was made anew":       {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeMadeAnew", "note"},
-		"not gated any more":           {func(f *volumelock.ReleaseFacts) { f.Conflict = "attachRequired: false" }, "Conflict", "note"},
-		"not gated any more, and told": {func(f *volumelock.ReleaseFacts) { conflict(f) }, "InUse", ""},
-		"gated again":                  {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "DriverMadeAnew", "note"},
-		"the CSIDriver was made anew":  {func(f *volumelock.ReleaseFacts) { f.DriverUID = "driver-2" }, "DriverMadeAnew", "note"},
+		"adopted": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "Asked", "ask"},
+		"adopted, and answered": {after(func(f *volumelock.ReleaseFacts) {
+			f.Node, f.Lock.Spec.Adopted = node("n1", 110), true
+			f.Lock.Status.Release.Asked, f.Lock.Status.Release.Answers = beat(100), 1
+		}), "MountedBefore", "note"},
+		"adopted, and known which boot": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Lock.Status.UngatedBootID = true, "boot-1" }), "MountedBefore", "note"},
+		"adopted, and booted since":     {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Lock.Status.UngatedBootID = true, "boot-0" }), "Asked", "ask"},
+		"the Node is gone":              {after(func(f *volumelock.ReleaseFacts) { f.Node = nil }), "NodeGone", "note"},
+		"the Node was made anew":        {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeMadeAnew", "note"},
+		"not gated any more":            {func(f *volumelock.ReleaseFacts) { f.Conflict = "attachRequired: false" }, "Conflict", "note"},
+		"not gated any more, and told":  {func(f *volumelock.ReleaseFacts) { conflict(f) }, "InUse", ""},
+		"gated again":                   {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "DriverMadeAnew", "note"},
+		"the CSIDriver was made anew":   {func(f *volumelock.ReleaseFacts) { f.DriverUID = "driver-2" }, "DriverMadeAnew", "note"},
 		"answered, and not gated": {after(func(f *volumelock.ReleaseFacts) {
 			f.Node = node("n1", 110)
 			f.Lock.Status.Release.Asked, f.Lock.Status.Release.Answers = beat(100), 1

@@ -128,6 +128,9 @@ type AttachmentReference struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
+// BootUnknown is the value of UngatedBootID until a kubelet has answered.
+const BootUnknown = "Unknown"
+
 // VolumeLockStatus is how far a release has come.
 type VolumeLockStatus struct {
 	// Attachment by which the node holds it now, where that is another one than it was taken by.
@@ -146,8 +149,8 @@ type VolumeLockStatus struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="size(self) <= 64",message="a UID has no more than 64 characters"
 	DriverUID *types.UID `json:"driverUID,omitempty"`
-	// UngatedBootID is the boot of the node that may have mounted the volume without asking, since the CSIDriver was made anew meanwhile: its kubelet's word counts by another boot only, as
-	// long as this VolumeLock is there.
+	// UngatedBootID is the last boot of the node that may have mounted the volume without asking, because the CSIDriver was made anew meanwhile or the volume was adopted: its kubelet's word
+	// counts by another boot only, as long as this VolumeLock is there. Unknown until a kubelet has answered a question that was asked since.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	UngatedBootID string `json:"ungatedBootID,omitempty"`
