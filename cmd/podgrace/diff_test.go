@@ -104,7 +104,7 @@ func TestDiffOfStdinAsJSON(t *testing.T) {
 func cluster(t *testing.T, others ...map[string]string) (kubeconfig string) {
 	t.Helper()
 	lists := map[string]string{
-		"/apis/apps/v1/deployments":               `{"metadata":{"continue":"more"},"items":[{"metadata":{"namespace":"shop","name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
+		"/apis/apps/v1/deployments":               `{"metadata":{"continue":"more"},"items":[{"metadata":{"namespace":"shop","name":"web","uid":"d"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
 		"/apis/apps/v1/deployments more":          `{"items":[{"metadata":{"namespace":"shop","name":"api"},"spec":{"selector":{"matchLabels":{"app":"api"}},"template":{"metadata":{"labels":{"app":"api"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
 		"/api/v1/pods":                            `{"items":[{"metadata":{"namespace":"shop","name":"web-abc-1","labels":{"app":"web","pod-template-hash":"abc"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-abc","uid":"u","controller":true}]},"spec":{"nodeName":"n1","priority":0,"terminationGracePeriodSeconds":30,"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}]}`,
 		"/apis/podgrace.dev/v1alpha1/podpolicies": `{"items":[{"metadata":{"name":"p"},"spec":{"gracePeriod":{"defaultSeconds":20,"allowShorterDefault":true}}}]}`,

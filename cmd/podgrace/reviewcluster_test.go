@@ -20,30 +20,49 @@ import (
 // What an operation is about: each workload once, pods that nobody else is judged for, and of those that end nothing.
 func TestConcerned(t *testing.T) {
 	var documents []*manifest.Document
-	for _, o := range []struct{ apiVersion, kind, name, owner, phase string }{
+	for _, o := range []struct{ apiVersion, kind, name, owner, rest string }{
 		{"apps/v1", "Deployment", "web", "", ""},
 		{"apps/v1", "ReplicaSet", "web-abc", "apps/v1 Deployment web", ""},
+		{"argoproj.io/v1alpha1", "Rollout", "canary", "", ""},
+		{"apps/v1", "ReplicaSet", "canary-new", "argoproj.io/v1alpha1 Rollout canary", ""},
+		{"apps/v1", "ReplicaSet", "other-old", "argoproj.io/v1alpha1 Rollout other", `"spec":{"replicas":0}`}, // as where Rollouts are not named
+		{"apps/v1", "ReplicaSet", "other-new", "argoproj.io/v1alpha1 Rollout other", `"spec":{"replicas":1}`},
+		{"batch/v1", "Job", "done", "", `"status":{"conditions":[{"type":"Complete","status":"True"}]}`},
 		{"v1", "Node", "n1", "", ""},
-		{"v1", "Pod", "web-abc-1", "apps/v1 ReplicaSet web-abc", "Running"},
-		{"v1", "Pod", "alone", "", "Pending"},
-		{"v1", "Pod", "ended", "", "Succeeded"},
-		{"v1", "Pod", "static-n1", "v1 Node n1", "Running"},
-		{"v1", "Pod", "kafka-0", "strimzi.io/v1 StrimziPodSet kafka", "Running"},
-		{"v1", "Pod", "job-1", "batch/v1 Job job", "Running"}, // as where Jobs may not be listed
+		{"v1", "Pod", "web-abc-1", "apps/v1 ReplicaSet web-abc", ""},
+		{"v1", "Pod", "canary-new-1", "apps/v1 ReplicaSet canary-new", ""},
+		{"v1", "Pod", "other-new-1", "apps/v1 ReplicaSet other-new", ""},
+		{"v1", "Pod", "alone", "", ""},
+		{"v1", "Pod", "ended", "", `"status":{"phase":"Succeeded"}`},
+		{"v1", "Pod", "static-n1", "v1 Node n1", `"status":{}`},
+		{"v1", "Pod", "kafka-0", "strimzi.io/v1 StrimziPodSet kafka", ""},
+		{"v1", "Pod", "job-1", "batch/v1 Job job", ""},                     // as where Jobs may not be listed
+		{"v1", "Pod", "hidden", "apps/v1 Deployment web", ""},              // which makes none
+		{"v1", "Pod", "hidden-too", "v1 Node n1", ""},                      // and is no static pod's
+		{"apps/v1", "ReplicaSet", "api-abc", "apps/v1 Deployment api", ""}, // as where that one may not be read
+		{"v1", "Pod", "api-abc-1", "apps/v1 ReplicaSet api-abc", ""},
 	} {
 		var owners []any
 		if owner := strings.Fields(o.owner); len(owner) > 0 {
-			owners = append(owners, map[string]any{"apiVersion": owner[0], "kind": owner[1], "name": owner[2], "controller": true})
+			owners = append(owners, map[string]any{"apiVersion": owner[0], "kind": owner[1], "name": owner[2], "uid": owner[1] + owner[2], "controller": true})
 		}
-		raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": o.name, "ownerReferences": owners}, "status": map[string]any{"phase": o.phase}})
+		whole := map[string]any{}
+		if err := json.Unmarshal([]byte("{"+o.rest+"}"), &whole); err != nil {
+			t.Fatal(err)
+		}
+		whole["metadata"] = map[string]any{"name": o.name, "uid": o.kind + o.name, "ownerReferences": owners}
+		if o.name == "static-n1" {
+			whole["metadata"].(map[string]any)["annotations"] = map[string]any{"kubernetes.io/config.mirror": "x"}
+		}
+		raw, err := json.Marshal(whole)
 		if err != nil {
 			t.Fatal(err)
 		}
 		documents = append(documents, &manifest.Document{APIVersion: o.apiVersion, Kind: o.kind, Name: o.name, JSON: raw})
 	}
-	removed := []string{"n1", "web-abc-1", "alone", "static-n1", "kafka-0", "job-1"}
+	removed := []string{"n1", "web-abc-1", "canary-new-1", "other-new-1", "alone", "static-n1", "kafka-0", "job-1", "hidden", "hidden-too", "api-abc-1"}
 	for operation, want := range map[string][]string{
-		review.OperationCreate: {"web", "web-abc", "n1", "alone", "kafka-0", "job-1"}, // of ReplicaSets and Nodes the review knows that they are not judged
+		review.OperationCreate: {"web", "canary", "other-new", "alone", "kafka-0", "job-1", "hidden", "hidden-too", "api-abc-1"},
 		review.OperationDelete: removed,
 		review.OperationEvict:  removed,
 	} {
@@ -61,7 +80,7 @@ func TestConcerned(t *testing.T) {
 func TestReviewOfACluster(t *testing.T) {
 	kubeconfig := cluster(t, map[string]string{
 		"/apis/apps/v1/namespaces/shop/deployments": `{"items":[{"metadata":{"namespace":"shop","name":"only"},"spec":{"selector":{"matchLabels":{"app":"only"}},"template":{"metadata":{"labels":{"app":"only"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
-		"/apis/apps/v1/replicasets":                 `{"items":[{"metadata":{"namespace":"shop","name":"web-abc","ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":"d","controller":true}]},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
+		"/apis/apps/v1/replicasets":                 `{"items":[{"metadata":{"namespace":"shop","name":"web-abc","uid":"u","ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":"d","controller":true}]},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
 		"/api/v1/nodes":                             `{"items":[{"metadata":{"name":"n1","uid":"n"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}]}`,
 		"/api/v1/namespaces":                        `{"items":[{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop"}}}]}`,
 	})

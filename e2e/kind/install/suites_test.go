@@ -30,7 +30,9 @@ var notHere = []string{
 	"TestNodeWithFinalizer",            // waits for as long as a request can take: a minute, where the webhook is told nothing else
 	"TestClassOfPodGroups",             // wants an API that is off in 1.36
 	"TestDecisionsAreLoggedAndCounted", // reads the log of the process that it started
-	"TestSecondReplica",                // starts a replica beside the first: waitReady and the churn have two
+	// They make VolumeAttachments by hand, which this cluster's controllers would detach.
+	"TestOnlyTheVolumeLockAttaches", "TestVolumeLocksAreWrittenByTheVolumeLock", "TestVolumeLockHasWhatItNeeds",
+	"TestSecondReplica", // starts a replica beside the first: waitReady and the churn have two
 }
 
 // buildSuites compiles them; in the box no module can be fetched.
