@@ -11,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -487,12 +488,15 @@ func TestFindings(t *testing.T) {
 		"a policy out of force": {false, []change{func(s *Snapshot) {
 			s.PodPolicies[0].Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: "False", Reason: "InvalidSpec", Message: "spec.match"}
 		}}, []string{"warning policies: InvalidSpec: spec.match"}},
-		"a policy unseen":                {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Conditions = nil }}, []string{"warning policies: no leader has looked"}},
-		"a policy that was changed":      {false, []change{func(s *Snapshot) { s.PodPolicies[0].Generation = 2 }}, []string{"note policies: earlier generation"}},
-		"a remark of a policy":           {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Warnings = []string{"selects nothing"} }}, []string{"note policies: selects nothing"}},
-		"a class that is missing":        {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}})}, []string{"warning priority-classes: high"}},
-		"a class that is there":          {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}), func(s *Snapshot) { s.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}}) }}, nil},
-		"the guard is off":               {false, []change{func(s *Snapshot) { s.RoleBindings[0].Annotations = map[string]string{AnnotationGuard: GuardOff} }}, []string{"warning guard: switched the removal guard off"}},
+		"a policy unseen":           {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Conditions = nil }}, []string{"warning policies: no leader has looked"}},
+		"a policy that was changed": {false, []change{func(s *Snapshot) { s.PodPolicies[0].Generation = 2 }}, []string{"note policies: earlier generation"}},
+		"a remark of a policy":      {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Warnings = []string{"selects nothing"} }}, []string{"note policies: selects nothing"}},
+		"a class that is missing":   {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}})}, []string{"warning priority-classes: high"}},
+		"a class that is there":     {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}), func(s *Snapshot) { s.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}}) }}, nil},
+		"the guard is off":          {false, []change{func(s *Snapshot) { s.RoleBindings[0].Annotations = map[string]string{AnnotationGuard: GuardOff} }}, []string{"warning guard: switched the removal guard off"}},
+		"limits of an older version": {false, []change{failClosed(podLimits, "no-mirror-pod"), func(s *Snapshot) { // which are armed from the first apply on
+			s.RoleBindings = slices.DeleteFunc(s.RoleBindings, func(b rbacv1.RoleBinding) bool { return b.Name == LimitsBinding })
+		}}, []string{"warning webhook-configurations: armed is gone"}},
 		"limits are not armed":           {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed")}, []string{"error closed-limits: no replica has answered"}},
 		"limits are not armed, unneeded": {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) { s.PodPolicies = nil }}, []string{"note policies: there is none"}},
 		"limits are off": {false, []change{armLimits, failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/podgrace/podgrace/policy"
@@ -20,7 +21,10 @@ func guardState(s *Snapshot) []Finding {
 
 // closedLimits: limits that are to fail closed are armed. Until they are the API server does not ask the webhook for them, be there a replica or not.
 func closedLimits(s *Snapshot) []Finding {
-	if !slices.ContainsFunc(s.ownHooks(), func(h hook) bool { return isClosed(h, s.OwnNamespace) }) {
+	// An older version's manifests have other conditions, and arm by themselves.
+	if !slices.ContainsFunc(s.ownHooks(), func(h hook) bool {
+		return isClosed(h, s.OwnNamespace) && slices.ContainsFunc(h.Conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == "armed" })
+	}) {
 		return nil
 	}
 	return s.arming(LimitsBinding, len(s.PodPolicies) > 0, arming{

@@ -87,6 +87,7 @@ func (s *State) fetch(ctx context.Context, reader client.Reader, kind client.Obj
 		if c, ok := o.(client.Object); ok {
 			switch c.(type) {
 			case *corev1.Node, *coordinationv1.Lease: // who wrote them when are signs of life (guard.NodeOf)
+			case *v1alpha1.PolicyException, *v1alpha1.NodePolicy: // by these it is known what is not read of them (api/written)
 			default:
 				c.SetManagedFields(nil)
 			}

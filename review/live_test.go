@@ -119,3 +119,21 @@ func TestPoliciesOfAClusterAreHalfRead(t *testing.T) {
 		t.Errorf("told: %v", e.Unread)
 	}
 }
+
+// What is not read of exceptions and of NodePolicies is known by their managed fields, which are kept for that.
+func TestManagedFieldsByWhichOneKnowsWhatIsNotRead(t *testing.T) {
+	fields := []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, APIVersion: v1alpha1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:newer":{}}}`)}}
+	reader := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithReturnManagedFields().WithObjects(
+		&v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e", ManagedFields: fields}},
+		&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: fields}},
+	).Build()
+	state, err := FromCluster(t.Context(), reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{all[*v1alpha1.PolicyException](state)[0], all[*v1alpha1.NodePolicy](state)[0]} {
+		if len(o.GetManagedFields()) == 0 {
+			t.Errorf("%T has lost its managed fields", o)
+		}
+	}
+}

@@ -68,8 +68,9 @@ func (find finder) ungated(claim *corev1.PersistentVolumeClaim) string {
 // RemarkUngated tells of the claims that nothing gates, of the namespaces that were reviewed.
 func (e *Engine) RemarkUngated(results []Result) []Remark {
 	var remarks []Remark
-	reviewed := func(namespace string) bool {
-		return slices.ContainsFunc(results, func(r Result) bool { return cmp.Or(r.Resource.Namespace, metav1.NamespaceDefault) == namespace })
+	reviewed := map[string]bool{}
+	for i := range results {
+		reviewed[cmp.Or(results[i].Resource.Namespace, metav1.NamespaceDefault)] = true
 	}
 	tell := func(claim *corev1.PersistentVolumeClaim, namespace, name string) {
 		if driver := finder(e.State.find).ungated(claim); driver != "" {
@@ -77,13 +78,13 @@ func (e *Engine) RemarkUngated(results []Result) []Remark {
 		}
 	}
 	for _, c := range all[*corev1.PersistentVolumeClaim](e.State) {
-		if reviewed(c.Namespace) {
+		if reviewed[c.Namespace] {
 			tell(c, c.Namespace, c.Name)
 		}
 	}
 	for _, s := range all[*appsv1.StatefulSet](e.State) {
 		for i := range s.Spec.VolumeClaimTemplates {
-			if t := &s.Spec.VolumeClaimTemplates[i]; reviewed(s.Namespace) {
+			if t := &s.Spec.VolumeClaimTemplates[i]; reviewed[s.Namespace] {
 				tell(t, s.Namespace, fmt.Sprintf("%s-%s-0", t.Name, s.Name))
 			}
 		}

@@ -38,9 +38,17 @@ func Unread(managed []metav1.ManagedFieldsEntry, apiVersion string, spec any) []
 	return slices.Sorted(maps.Keys(found))
 }
 
+// longest name of a field that is told, in characters: whoever may write an object may write any name into its managed fields.
+const longest = 100
+
 // Say says in words what it means that fields of an object, which is what it is called, are not read.
 func Say(fields []string, object string) string {
-	return console.Some(fields, 3, ", ") + ": written, and not read: the CustomResourceDefinition or this program is older than the " + object
+	const most = 3
+	told := slices.Clone(fields)
+	for i := range told[:min(most, len(told))] {
+		told[i] = console.Clip(console.OneLine(told[i]), longest)
+	}
+	return console.Some(told, most, ", ") + ": written, and not read: the CustomResourceDefinition or this program is older than the " + object
 }
 
 // node is a set of fields as managed fields write it (metav1.FieldsV1): f:NAME is a field, k:{KEYS} an item of a list by its keys, v:VALUE one by its

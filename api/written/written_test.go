@@ -160,3 +160,15 @@ func mayBeEmpty(kind reflect.Kind, schema apiextensionsv1.JSONSchemaProps) bool 
 	}
 	return true
 }
+
+// Whoever may write an object may write any names into its managed fields: what is told of them is short, and one line.
+func TestSayIsShort(t *testing.T) {
+	fields := []string{"spec." + strings.Repeat("x", 40000), "spec.a\nb", "spec.c", "spec.d"}
+	got := written.Say(fields, "policy")
+	if len(got) > 500 || strings.Contains(got, "\n") || !strings.Contains(got, "and 1 more") || !strings.HasPrefix(got, "spec.xxx") {
+		t.Errorf("%d bytes: %.600s", len(got), got)
+	}
+	if len(fields[0]) < 40000 {
+		t.Error("what was given is changed")
+	}
+}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
@@ -32,7 +31,7 @@ func Remarks(r *review.Report) []string {
 	}
 	var lines []string
 	for _, message := range messages {
-		lines = append(lines, fmt.Sprintf("%s %s: %s", kinds[message], strings.Join(about[message], ", "), console.OneLine(message)))
+		lines = append(lines, fmt.Sprintf("%s %s: %s", kinds[message], console.Some(about[message], maxRepeated, ", "), console.OneLine(message)))
 	}
 	if len(r.Repeated) > 0 {
 		lines = append(lines, repeated(r.Repeated))
