@@ -268,14 +268,17 @@ func TestVolumeLockHasWhatItNeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	attached := func(name string) bool {
-		var a storagev1.VolumeAttachment
-		return s.Client.Get(t.Context(), client.ObjectKey{Name: name}, &a) == nil && a.Status.Attached
+	to := func(node string) *storagev1.VolumeAttachment {
+		return attachment(volumelock.AttachmentName(gated, handle, node), gated, node, "locked")
 	}
-	first := attachment("lock-1", gated, "lock-1", "locked")
+	attached := func(node string) bool {
+		a := to(node)
+		return s.Client.Get(t.Context(), client.ObjectKeyFromObject(a), a) == nil && a.Status.Attached
+	}
+	first := to("lock-1")
 	s.Create(t, first)
 	suite.Eventually(t, "the volume attached", func(context.Context) (bool, error) { return attached("lock-1"), nil })
-	s.Create(t, attachment("lock-2", gated, "lock-2", "locked"))
+	s.Create(t, to("lock-2"))
 	// The other one is that by which it was seen that the policies hold.
 	suite.Eventually(t, "one held and two waiting, by the metrics", func(ctx context.Context) (bool, error) {
 		text, err := metricsOf(ctx, l.MetricsURL)
@@ -314,12 +317,12 @@ func TestVolumeLockHasWhatItNeeds(t *testing.T) {
 		return attached("lock-2"), nil
 	})
 	// The last one: it is released by nobody here, and its finalizer is taken away while the volume lock runs.
-	if err := s.Client.Delete(t.Context(), attachment("lock-2", gated, "lock-2", "locked")); err != nil {
+	if err := s.Client.Delete(t.Context(), to("lock-2")); err != nil {
 		t.Fatal(err)
 	}
 	second := &v1alpha1.VolumeLock{}
 	suite.Eventually(t, "the second attachment gone", func(ctx context.Context) (bool, error) {
-		err := s.Client.Get(ctx, client.ObjectKey{Name: "lock-2"}, &storagev1.VolumeAttachment{})
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(to("lock-2")), &storagev1.VolumeAttachment{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	var locks v1alpha1.VolumeLockList
