@@ -178,13 +178,13 @@ var mutants = map[string]mutantWorld{
 	"what was mounted before the gate is as any other": facts(2689144625667036505, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
 	}),
-	"a CSIDriver that was made anew is as the one before": facts(18176147769264826268, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"a CSIDriver that was made anew is as the one before": facts(11909637056782413434, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		if r.Lock != nil && r.Conflict == "" {
 			r.DriverUID = volumelock.DriverUID(r.Lock)
 		}
 	}),
-	"what a driver held that is not gated any more is released as ever": facts(4346397898863323778, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Conflict = "" }),
-	"what another attacher has attached stays attached":                 facts(1, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) { a.Withdrawn = a.Now }),
+	"what a driver held that is not gated any more is released as ever": facts(2803904957021988995, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Conflict = "" }),
+	"what another attacher has attached stays attached":                 facts(8235657930333265708, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) { a.Withdrawn = a.Now }),
 	"a confirmation of before counts": facts(6334863901875228566, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) {
 			if l.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {
