@@ -169,14 +169,15 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 // answerAgain is how long after no replica answered it is tried again. Until one does nothing is held by the API server alone.
 const answerAgain = 2 * time.Second
 
-// waits returns why limits that are not bound yet are not bound now either.
+// waits returns why limits that are not there yet are not written now either. What somebody deleted of them is put back at once: one of both objects is left.
 func (l *Limits) waits(ctx context.Context, want limits.Compiled) (why, err error) {
 	if want.Policy == nil || l.Answered == nil {
 		return nil, nil
 	}
-	var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
-	if err := l.Client.Get(ctx, types.NamespacedName{Name: limits.Name}, &binding); !apierrors.IsNotFound(err) {
-		return nil, err
+	for _, o := range []client.Object{&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, &admissionregistrationv1.ValidatingAdmissionPolicy{}} {
+		if err := l.Client.Get(ctx, types.NamespacedName{Name: limits.Name}, o); !apierrors.IsNotFound(err) {
+			return nil, err
+		}
 	}
 	return l.Answered(ctx), nil
 }

@@ -187,6 +187,14 @@ func TestLimitsWaitForAnAnswer(t *testing.T) {
 	answer = errors.New("it is away")
 	reconcileLimits(t, l)
 	wantStored(t, kube, want)
+	for _, o := range []client.Object{&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, &admissionregistrationv1.ValidatingAdmissionPolicy{}} {
+		o.SetName(limits.Name)
+		if err := kube.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		reconcileLimits(t, l)
+		wantStored(t, kube, want)
+	}
 	if c, known := l.Condition(p.UID, 1); !known || c.Reason != v1alpha1.ReasonPartly { // the probes of pods without number
 		t.Errorf("got %+v, %v", c, known)
 	}
