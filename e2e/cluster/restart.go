@@ -15,8 +15,9 @@ import (
 )
 
 // RestartAPIServer kills the API server as the kernel's OOM killer would, starts it again with the arguments that it had, and returns
-// when it is ready. etcd stays. The scheduler is started again from then on when it ends, as a kubelet does: that of 1.36.3 ends where a pod that was bound was deleted, and made
-// anew under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one).
+// when it is ready. etcd stays. The scheduler and the controller manager are started again from then on when they end, as a kubelet does. The scheduler of 1.36.3 ends where a pod that was
+// bound was deleted, and made anew under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one); a controller manager that is just
+// starting ends where an API server that does not know its roles yet forbids it to read a ServiceAccount.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	pid, args, err := childWith("--cert-dir=" + c.env.ControlPlane.APIServer.CertDir)
 	if err != nil {
@@ -40,12 +41,8 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	c.mu.Lock()
-	scheduler := c.scheduler
-	c.mu.Unlock()
-	if scheduler != nil {
-		go c.keepScheduler(scheduler)
-	}
+	c.keepRunning(&c.scheduler, c.startScheduler)
+	c.keepRunning(&c.controllerManager, c.startControllerManager)
 	return Until(ctx, "the API server that was restarted", func(ctx context.Context) (bool, error) {
 		return kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	}, c.apiServer)
@@ -53,29 +50,44 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 
 // RestartControllerManager kills the controller manager as the kernel's OOM killer would, starts it again, and returns when it is healthy: what its controllers only had in memory is gone.
 func (c *Cluster) RestartControllerManager(ctx context.Context) error {
-	if err := c.controllerManager.Kill(); err != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.controllerManager
+	c.controllerManager = nil // whoever keeps it running leaves it to us
+	if err := was.Kill(); err != nil {
 		return fmt.Errorf("restart the controller manager: %w", err)
 	}
-	return c.startControllerManager(ctx)
+	if err := c.startControllerManager(ctx); err != nil {
+		return err
+	}
+	go c.keep(&c.controllerManager, c.controllerManager, c.startControllerManager)
+	return nil
 }
 
-// keepScheduler starts the scheduler again when it ends, until the cluster is stopped.
-func (c *Cluster) keepScheduler(p *process) {
+// keepRunning starts a component again when it ends, until the cluster is stopped, if there is one.
+func (c *Cluster) keepRunning(component **process, start func(context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *component != nil {
+		go c.keep(component, *component, start)
+	}
+}
+
+// keep is keepRunning for the process that it is now.
+func (c *Cluster) keep(component **process, p *process, start func(context.Context) error) {
 	for {
 		<-p.exited
 		c.mu.Lock()
-		if c.stopping || c.scheduler != p { // another one is kept already
+		if c.stopping || *component != p { // another one is kept already
 			c.mu.Unlock()
 			return
 		}
-		fmt.Fprintf(c.log, "starting the scheduler again: %v\n", p.failure())
-		again, err := c.startComponent(context.Background(), "kube-scheduler")
-		if err == nil {
-			c.scheduler, p = again, again
-		}
+		fmt.Fprintf(c.log, "starting a component again: %v\n", p.failure())
+		err := start(context.Background())
+		p = *component
 		c.mu.Unlock()
 		if err != nil {
-			fmt.Fprintf(c.log, "failed to start the scheduler again: %v\n", err)
+			fmt.Fprintf(c.log, "failed to start it again: %v\n", err)
 			return
 		}
 	}

@@ -165,9 +165,10 @@ func (n *Node) TokenKubeconfig() ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// Disconnect drops what the guest and its pods send to the API server, as a partition does, until Reconnect.
+// Disconnect drops what the guest and its pods send to the API server, and what comes from there, as a partition does, until Reconnect. Without the second a watch that is there
+// goes on: the kubelet would still hear of the deletion of a pod. The filter asks for the way back, which is the hole.
 func (n *Node) Disconnect(ctx context.Context) error {
-	_, err := n.Run(ctx, "ip route add blackhole "+guestAPIServerHost)
+	_, err := n.Run(ctx, "echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter && ip route add blackhole "+guestAPIServerHost)
 	return err
 }
 
