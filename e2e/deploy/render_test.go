@@ -274,10 +274,31 @@ var helmProgram = sync.OnceValues(func() (string, error) {
 // helmDir is what helmProgram made, if it was called.
 var helmDir string
 
+// helm3Program builds the last Helm 3, whose modules are its own.
+var helm3Program = sync.OnceValues(func() (string, error) {
+	beside, err := helmProgram()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(filepath.Dir(beside), "helm3")
+	build := exec.Command("go", "build", "-o", program, "helm.sh/helm/v3/cmd/helm")
+	build.Dir = filepath.Join("..", "..", "tools", "helm3")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build Helm 3: %w: %s", err, out)
+	}
+	return program, nil
+})
+
 // helm runs Helm, which keeps its files to itself. The error has what it wrote to standard error.
 func helm(t testing.TB, args ...string) (string, error) {
 	t.Helper()
-	program, err := helmProgram()
+	return helmOf(t, helmProgram, args...)
+}
+
+// helmOf is helm by one of its versions.
+func helmOf(t testing.TB, version func() (string, error), args ...string) (string, error) {
+	t.Helper()
+	program, err := version()
 	if err != nil {
 		t.Fatal(err)
 	}

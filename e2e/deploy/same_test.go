@@ -38,6 +38,21 @@ func TestHelmAndKustomizeAreTheSame(t *testing.T) {
 	}
 }
 
+// Helm 3, which many still have, installs the same as Helm 4.
+func TestHelm3(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			out, err := helmOf(t, helm3Program, append([]string{"template", "podgrace", chart, "--skip-tests", "--kube-version", "1.36.0", "--namespace", namespace, "--set", noRegistry}, set(v.values)...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(comparable(t, v.templated(t, namespace)), comparable(t, objects(t, []byte(out)))); d != "" {
+				t.Errorf("Helm 4 (-), Helm 3 (+):\n%s", d)
+			}
+		})
+	}
+}
+
 // In another namespace Helm installs the same, there: nothing still names podgrace-system.
 func TestAnotherNamespace(t *testing.T) {
 	for _, v := range variants {
