@@ -151,7 +151,7 @@ func (x *releasing) deleted() *Decision {
 		return nil
 	}
 	release := &v1alpha1.VolumeRelease{Attachment: h.UID, Since: metav1.NewMicroTime(x.Now)}
-	if holds(x.Lock, x.Node) && x.Lock.Status.UngatedBootID != v1alpha1.BootUnknown {
+	if holds(x.Lock, x.Node) && !unknownBoot(x.Lock) { // else a receipt for the boot that the Node shows would count, and another one may run
 		release.BootID = x.Node.Status.NodeInfo.BootID
 	}
 	return x.note(noted, func(s *v1alpha1.VolumeLockStatus) {

@@ -95,6 +95,17 @@ func TestBootThatNobodyHadHeardOf(t *testing.T) {
 	answers("boot-3", "Released")
 }
 
+// TestBootOfWhatWasAdopted: no receipt for a boot releases what was adopted before a kubelet has said which boot runs.
+func TestBootOfWhatWasAdopted(t *testing.T) {
+	for adopted, want := range map[bool]string{false: "boot-1", true: ""} {
+		_, f := held()
+		f.Attachment, f.Lock.Spec.Adopted = nil, adopted
+		if got := volumelock.Release(f).Write.(volumelock.Note).Status.Release.BootID; got != want {
+			t.Errorf("adopted %t: a receipt for %q counts, want %q", adopted, got, want)
+		}
+	}
+}
+
 func TestRelease(t *testing.T) {
 	beat := func(s int) *metav1.Time { return &metav1.Time{Time: now.Add(time.Duration(s) * time.Second)} }
 	// deleted: its deletion is noted, and the kubelet does not list the volume.
