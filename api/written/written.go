@@ -23,19 +23,38 @@ import (
 // atomic list) has no names of its own.
 func Unread(managed []metav1.ManagedFieldsEntry, apiVersion string, spec any) []string {
 	found := map[string]bool{}
+	for _, fields := range specs(managed, apiVersion) {
+		var n node
+		if err := json.Unmarshal(fields, &n); err == nil {
+			n.walk("spec", reflect.ValueOf(spec), found)
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Trim returns of managed fields what Unread goes by, for who keeps many objects: their annotations may have as many names as their authors like.
+func Trim(managed []metav1.ManagedFieldsEntry, apiVersion string) (kept []metav1.ManagedFieldsEntry) {
+	for _, fields := range specs(managed, apiVersion) {
+		kept = append(kept, metav1.ManagedFieldsEntry{APIVersion: apiVersion, FieldsV1: metav1.NewFieldsV1(`{"f:spec":` + string(fields) + `}`)})
+	}
+	return kept
+}
+
+// specs are the sets of fields of the spec that were written by an API version.
+func specs(managed []metav1.ManagedFieldsEntry, apiVersion string) (all []json.RawMessage) {
 	for _, m := range managed {
 		if m.APIVersion != apiVersion || m.Subresource != "" || m.FieldsV1 == nil {
 			continue
 		}
-		var root node
+		var root map[string]json.RawMessage
 		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &root); err != nil {
 			continue // the API server writes them, and keeps none that it can't read
 		}
 		if fields, ok := root["f:spec"]; ok {
-			fields.walk("spec", reflect.ValueOf(spec), found)
+			all = append(all, fields)
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	return all
 }
 
 // longest name of a field that is told, in characters: whoever may write an object may write any name into its managed fields.

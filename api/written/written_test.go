@@ -58,6 +58,15 @@ func TestUnread(t *testing.T) {
 			if got := written.Unread(tt.managed, version, &spec); !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
+			kept := written.Trim(tt.managed, version)
+			if got := written.Unread(kept, version, &spec); !slices.Equal(got, tt.want) {
+				t.Errorf("trimmed: got %q, want %q", got, tt.want)
+			}
+			for _, m := range kept {
+				if text := m.FieldsV1.GetRawString(); strings.Contains(text, "f:metadata") || strings.Contains(text, "f:status") {
+					t.Errorf("kept more than the spec: %s", text)
+				}
+			}
 		})
 	}
 }

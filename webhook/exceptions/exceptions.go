@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/api/written"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -55,7 +56,7 @@ func Trim(in any) (any, error) {
 	// pod selector.
 	spec, ok := kept.Object["spec"].(map[string]any)
 	if grantOf(kept) != nil {
-		kept.SetManagedFields(u.GetManagedFields()) // by which it is known what is not read of it
+		kept.SetManagedFields(written.Trim(u.GetManagedFields(), v1alpha1.GroupVersion.String())) // by which it is known what is not read of it
 	} else if ok {
 		told := map[string]any{"allPods": true}
 		for _, field := range []string{"policy", "limits", "until"} {

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,20 +85,26 @@ func customKind(mapper meta.RESTMapper, kind schema.GroupKind) (dumpKind, error)
 	return dumpKind{mapping.GroupVersionKind, list}, nil
 }
 
-// listDocuments lists all objects of a kind, page by page, as documents; of all namespaces if none is named.
+// listDocuments lists all objects of a kind, page by page, as documents; of all namespaces if none is named. No more than some pages are held beside the documents. Where the list is no longer
+// kept by the API server before its last page was read, it is read anew as one.
 func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind, namespace string) ([]*manifest.Document, error) {
 	var documents []*manifest.Document
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		list := kind.list.DeepCopyObject().(client.ObjectList)
 		return list, reader.List(ctx, list, &client.ListOptions{Namespace: namespace, Limit: o.Limit, Continue: o.Continue, Raw: &o})
 	})
-	all, _, err := pages.List(ctx, metav1.ListOptions{})
-	if err == nil {
-		err = meta.EachListItem(all, func(o runtime.Object) error {
-			d, err := documentOf(o, kind.gvk)
-			documents = append(documents, d)
-			return err
-		})
+	add := func(o runtime.Object) error {
+		d, err := documentOf(o, kind.gvk)
+		documents = append(documents, d)
+		return err
+	}
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, add)
+	if apierrors.IsResourceExpired(err) {
+		documents = nil
+		var all runtime.Object
+		if all, err = pages.PageFn(ctx, metav1.ListOptions{}); err == nil {
+			err = meta.EachListItem(all, add)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the %s objects: %w", kind.gvk.Kind, err)
