@@ -19,7 +19,7 @@ func main() {
 		if err := o.Validate(); err != nil {
 			return err
 		}
-		return run(ctx, o, os.Stdout, os.Stderr)
+		return run(ctx, o, promised, os.Stdout, os.Stderr)
 	})
 }
 
@@ -48,13 +48,13 @@ func (o *options) Validate() error {
 }
 
 // run compares and prints. Goals that are not met are no error; a run that proves nothing is.
-func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
+func run(ctx context.Context, o options, of comparison, out, progress io.Writer) (err error) {
 	reviews, err := recorded()
 	if err != nil {
 		return err
 	}
 	if o.sizes {
-		return compareSizes(ctx, o, reviews, out, progress)
+		return compareSizes(ctx, o, of, reviews, out, progress)
 	}
 	c, err := cluster.Start(ctx, cluster.Options{Log: progress})
 	if err != nil {

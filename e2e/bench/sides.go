@@ -69,15 +69,18 @@ func furnish(ctx context.Context, c *cluster.Cluster) error {
 			return err
 		}
 	}
-	for _, pattern := range []string{"examples/*/cluster.yaml", "examples/*/policy.yaml", "e2e/bench/testdata/cluster.yaml"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return fmt.Errorf("find %s: %w", pattern, err)
-		}
-		for _, file := range files {
-			if _, _, err := c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", file); err != nil {
-				return err
-			}
+	policies, err := filepath.Glob(filepath.Join(root, "examples/*/policy.yaml"))
+	if err != nil {
+		return fmt.Errorf("find the examples' policies: %w", err)
+	}
+	var files []string
+	for _, policy := range policies { // an example without one shows something else, by objects that no API server would store so
+		files = append(files, filepath.Join(filepath.Dir(policy), "cluster.yaml"))
+	}
+	files = append(append(files, policies...), filepath.Join(root, "e2e/bench/testdata/cluster.yaml"))
+	for _, file := range files {
+		if _, _, err := c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", file); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -19,11 +19,11 @@ import (
 	"github.com/podgrace/podgrace/webhook"
 )
 
-// small and large are the clusters that are compared.
-var (
-	small = size{nodes: 10, namespaces: 10, pods: 150}
-	large = size{nodes: 5000, namespaces: 10_000, pods: 150_000}
-)
+// comparison is of two clusters.
+type comparison struct{ small, large size }
+
+// promised is what the goals are for.
+var promised = comparison{small: size{nodes: 10, namespaces: 10, pods: 150}, large: size{nodes: 5000, namespaces: 10_000, pods: 150_000}}
 
 // spreads are the constraints that reviews are answered by, from the least that is asked of a cluster to the most.
 var spreads = []struct {
@@ -98,9 +98,9 @@ func (p place) close() (err error) {
 }
 
 // compareSizes answers the same reviews in a small and in a large cluster: pods that are created, by what is asked of the cluster for them, and removals.
-func compareSizes(ctx context.Context, o options, reviews []review, out, progress io.Writer) (err error) {
+func compareSizes(ctx context.Context, o options, of comparison, reviews []review, out, progress io.Writer) (err error) {
 	var places [2]place
-	for i, s := range []size{small, large} {
+	for i, s := range []size{of.small, of.large} {
 		var failed error
 		places[i], failed = open(ctx, s, progress)
 		defer func() { err = errors.Join(err, places[i].close()) }()
@@ -135,7 +135,7 @@ func compareSizes(ctx context.Context, o options, reviews []review, out, progres
 		}
 		restarts = append(restarts, r)
 	}
-	fmt.Fprint(out, reportSizes(results), reportRestarts(restarts))
+	fmt.Fprint(out, reportSizes(of, results), reportRestarts(restarts))
 	return nil
 }
 
@@ -179,9 +179,9 @@ func use(ctx context.Context, p place, constraints []v1alpha1.TopologySpreadCons
 // atMost is the goal for the cost of a review in the large cluster, beside the small one.
 const atMost = 1.2
 
-func reportSizes(results []costs) string {
+func reportSizes(of comparison, results []costs) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "\nThe same reviews in a cluster of %s, and in one of %s.\n", large, small)
+	fmt.Fprintf(&text, "\nThe same reviews in a cluster of %s, and in one of %s.\n", of.large, of.small)
 	fmt.Fprint(&text, "CPU of the webhook for each 1,000 reviews and p50 of the answers' latency, in ms: medians of the rounds; ratios are of the same round: median (lowest..highest). RSS in MiB.\n\n")
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "\tCPU, small\tlarge\tratio\t\tgoal\t\tp50, small\tlarge\tratio\tRSS, small\tlarge\thighest\tgoal\t")

@@ -101,13 +101,13 @@ var tiers = []tier{
 	{
 		name: "laboratory", what: "what the tiers are run and measured with, and schemas of what is shipped and printed", dir: "e2e",
 		packages: []string{
-			"./cluster/...", "./schema", "./tiers/...", "./bench/...", "./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpreview/...", "./benchreview/...", "./demo/...", "./firstday", "./fuzz", "./measure", "./vm", "./vm/agent", "./vm/guesttest",
+			"./cluster/...", "./schema", "./tiers/...", "./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpreview/...", "./benchreview/...", "./demo/...", "./firstday", "./fuzz", "./measure", "./vm", "./vm/agent", "./vm/guesttest",
 		},
 		cores: 1, limit: 20 * time.Minute,
 	},
 	{
 		name: "API server", what: "the webhooks behind a real API server", dir: "e2e",
-		packages: []string{"./apiserver/...", "./agreement/...", "./certificates/...", "./faults/..."}, args: live,
+		packages: []string{"./apiserver/...", "./agreement/...", "./bench/...", "./certificates/...", "./faults/..."}, args: live,
 		after: []string{controlPlane}, cores: 0.4, limit: 30 * time.Minute,
 	},
 	{
