@@ -85,24 +85,40 @@ func withLabels(m metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 // kept is what an informer stores of a Service or of a controller of pods: name and selector. There are several such objects for each workload of a cluster,
-// and even an empty ReplicaSet takes a kilobyte.
+// and even an empty ReplicaSet takes a kilobyte; the metadata alone take 250 bytes, with or without anything in them.
 type kept struct {
-	metav1.ObjectMeta
+	metav1.Object // noMeta, for what is not below
+
+	namespace, name, resourceVersion string
 	// selector is nil where nothing is selected, and for ReplicaSets scaled to 0, whose selector is read live if it is needed.
 	selector *metav1.LabelSelector
 }
+
+// noMeta is shared by all kept objects: nobody changes one.
+var noMeta = &metav1.ObjectMeta{}
+
+// GetNamespace is for metav1.Object.
+func (k *kept) GetNamespace() string { return k.namespace }
+
+// GetName is for metav1.Object.
+func (k *kept) GetName() string { return k.name }
+
+// GetResourceVersion is for metav1.Object.
+func (k *kept) GetResourceVersion() string { return k.resourceVersion }
 
 // GetObjectKind is for client.Object. Nobody asks what kind it was.
 func (k *kept) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // DeepCopyObject is for client.Object.
 func (k *kept) DeepCopyObject() runtime.Object {
-	return &kept{*k.DeepCopy(), k.selector.DeepCopy()}
+	c := *k
+	c.selector = k.selector.DeepCopy()
+	return &c
 }
 
 // keep reduces an object to what an informer stores of it.
 func keep[T metav1.Object](o T) *kept {
-	k := &kept{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), ResourceVersion: o.GetResourceVersion()}}
+	k := &kept{Object: noMeta, namespace: o.GetNamespace(), name: o.GetName(), resourceVersion: o.GetResourceVersion()}
 	if s := selectorOf(o); s != nil && !idle(o) {
 		k.selector = &metav1.LabelSelector{MatchLabels: shared(s.MatchLabels), MatchExpressions: s.MatchExpressions}
 	}
