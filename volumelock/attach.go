@@ -17,6 +17,24 @@ import (
 // makes it back off, by two minutes in the end. A handover takes less. It is a choice, by the API server's clock and ours, and says nothing of what is safe.
 const patience = 40 * time.Second
 
+// standing is how long an error stands in a VolumeAttachment's status, by our clock. As long as it does each try of the attach/detach controller fails at once, and after each one it waits for
+// twice as long as before, 2m02s in the end (pkg/volume/csi/csi_attacher.go, verifyAttachmentStatus, and pkg/util/goroutinemap/exponentialbackoff, v1.36.3), whatever becomes of the volume
+// meanwhile. A try that finds none looks again and again for two minutes, every 7.7 s at most (waitForVolumeAttachDetachStatusWithLister), and goes on once it is attached. So an error stands for
+// as long as such a try needs to find it, of which the pod gets an Event.
+const standing = 10 * time.Second
+
+// An error that was taken back is said again after this long, since Events are kept for an hour only, and another one after this long: each costs the attach/detach controller a try.
+const (
+	sameAgain  = 10 * time.Minute
+	otherAfter = 2 * time.Minute
+)
+
+// Refusal is why an attachment is not attached, and when that was said, by our clock.
+type Refusal struct {
+	Message string
+	At      time.Time
+}
+
 // between withdrawals of one VolumeAttachment is at least this long: another attacher sets status.attached again at once, for as long as it runs.
 const between = 10 * time.Second
 
@@ -37,7 +55,9 @@ type AttachFacts struct {
 	DriverUID types.UID
 	// Withdrawn is when we last said of the attachment that it is not attached though it was, by our clock; zero: we have not, or have attached it since.
 	Withdrawn time.Time
-	// Now is our clock's time, by which it is decided when to say what is waited for and how often to say that something is not attached, and nothing else.
+	// Told is what we last said of the attachment why it is not attached; zero: nothing, as far as we know.
+	Told Refusal
+	// Now is our clock's time, by which it is decided when to say what is waited for, for how long, and how often to say that something is not attached, and nothing else.
 	Now time.Time
 }
 
@@ -346,18 +366,32 @@ func (x *attaching) withdraw(d *Decision) *Decision {
 	return d
 }
 
-// refuse says why in the VolumeAttachment, once it is old enough, and never of one that is attached.
+// refuse says why in the VolumeAttachment, once it is old enough, and takes it back once it was heard; never of one that is attached.
 func (x *attaching) refuse(d *Decision) *Decision {
 	if x.a.Status.Attached {
+		return d
+	}
+	if e := x.a.Status.AttachError; e != nil {
+		if ago := x.Now.Sub(e.Time.Time); ago >= 0 && ago < standing {
+			d.After = standing - ago
+		} else {
+			d.Write = Say{}
+		}
 		return d
 	}
 	if age := x.Now.Sub(x.a.CreationTimestamp.Time); age < patience && slices.Contains(passing, d.Reason) {
 		d.After = patience - age
 		return d
 	}
-	if e := x.a.Status.AttachError; e == nil || e.Message != d.Message {
-		d.Write = Say{Error: d.Message}
+	again := otherAfter
+	if x.Told.Message == d.Message {
+		again = sameAgain
 	}
+	if ago := x.Now.Sub(x.Told.At); !x.Told.At.IsZero() && ago < again {
+		d.After = again - ago
+		return d
+	}
+	d.Write = Say{Error: d.Message}
 	return d
 }
 

@@ -83,10 +83,6 @@ func TestAttach(t *testing.T) {
 			elsewhere(f)
 			f.Lock.Status.Message = "the node is not ready"
 		}, "Held", "say attached: false", "the node is not ready", false},
-		"another that is told already": {func(f *volumelock.AttachFacts) {
-			elsewhere(f)
-			f.Attachment.Status.AttachError = &storagev1.VolumeError{Message: volumelock.Attach(*f).Message}
-		}, "Held", "", "", false},
 		"another is attached by hand": {func(f *volumelock.AttachFacts) { elsewhere(f); f.Attachment.Status.Attached = true }, "SecondHolder", "say attached: false", "volume pv is held by node n1", true},
 		"another is attached by hand again": {func(f *volumelock.AttachFacts) {
 			elsewhere(f)
@@ -174,6 +170,48 @@ func TestAttach(t *testing.T) {
 		}
 		if d.Reason.Code != c.reason || !strings.HasPrefix(write, c.write) || c.write == "" && write != "" || !strings.Contains(d.Message, c.says) || d.Alarm != c.alarm {
 			t.Errorf("%s: %s %q, writes %q, alarm %t", name, d.Reason.Code, d.Message, write, d.Alarm)
+		}
+	}
+}
+
+// TestTakenBack: what an attachment waits for is said, and taken back once it was heard. It is said again when it is something else, but not at once, and now and then.
+func TestTakenBack(t *testing.T) {
+	f, _ := held()
+	elsewhere(&f)
+	f.Attachment.CreationTimestamp = metav1.NewTime(now)
+	for i, c := range []struct {
+		after int // seconds since the attachment was made
+		write string
+		next  time.Duration // when to look again, where nothing is written
+	}{
+		{after: 39, next: time.Second},
+		{after: 40, write: "say attached: false volume pv is held by node n1 since 2026-11-26T01:30:00Z"},
+		{after: 40, next: 10 * time.Second},
+		{after: 49, next: time.Second},
+		{after: 50, write: "take back"},
+		{after: 50, next: 9*time.Minute + 50*time.Second},
+		{after: 60, next: 100 * time.Second}, // what it waits for has changed
+		{after: 160, write: "say attached: false volume pv is held by node n1"},
+		{after: 165, next: 5 * time.Second},
+		{after: 170, write: "take back"},
+		{after: 759, next: time.Second},
+		{after: 760, write: "say attached: false volume pv is held by node n1"},
+		{after: 750, write: "take back"}, // by a clock that was set back, or another one's
+	} {
+		if i == 6 {
+			f.Lock.Status.Message = "the node is not ready"
+		}
+		f.Now = now.Add(time.Duration(c.after) * time.Second)
+		d := volumelock.Attach(f)
+		wrote := ""
+		if say, ok := d.Write.(volumelock.Say); ok {
+			wrote, f.Attachment.Status.AttachError = say.String(), nil
+			if say.Error != "" {
+				f.Attachment.Status.AttachError, f.Told = &storagev1.VolumeError{Time: metav1.NewTime(f.Now), Message: say.Error}, volumelock.Refusal{Message: say.Error, At: f.Now}
+			}
+		}
+		if d.Reason.Code != "Held" || !strings.HasPrefix(wrote, c.write) || (wrote == "") != (c.write == "") || wrote == "" && d.After != c.next {
+			t.Errorf("%d, after %d s: %s, writes %q, again after %s", i, c.after, d.Reason.Code, wrote, d.After)
 		}
 	}
 }

@@ -45,7 +45,7 @@ type (
 	Finalize struct{ Lock string }
 	// Unfinalize takes the finalizer away.
 	Unfinalize struct{}
-	// Say stores the VolumeAttachment's status, at the resourceVersion that was read: whether it is attached, or why it is not.
+	// Say stores the VolumeAttachment's status, at the resourceVersion that was read: whether it is attached, or why it is not; without an error what was said of that is taken back.
 	Say struct {
 		Attached bool
 		Error    string
@@ -70,9 +70,15 @@ func (w Note) String() string     { return "note in the VolumeLock: " + w.Status
 func (w Free) String() string     { return "release the volume by " + string(w.Evidence) }
 func (w Finalize) String() string { return "put the finalizer on the VolumeAttachment" }
 func (Unfinalize) String() string { return "take the finalizer from the VolumeAttachment" }
-func (w Say) String() string      { return fmt.Sprintf("say attached: %t %s", w.Attached, w.Error) }
 func (Detach) String() string     { return "delete the VolumeAttachment" }
 func (w Ask) String() string      { return "ask the kubelet whether it uses " + string(w.Volume) }
+
+func (w Say) String() string {
+	if !w.Attached && w.Error == "" {
+		return "take back why it is not attached"
+	}
+	return fmt.Sprintf("say attached: %t %s", w.Attached, w.Error)
+}
 
 // Evidence is by what a volume was released.
 type Evidence string

@@ -34,46 +34,53 @@ type Attacher struct {
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
 
-	lock      sync.Mutex
-	withdrawn map[string]withdrawal // by VolumeAttachment, while they are not attached again
+	lock sync.Mutex
+	told map[string]told // by VolumeAttachment, while they are not attached
 }
 
-// withdrawal is when of which VolumeAttachment of a name it was said that it is not attached though it was.
-type withdrawal struct {
-	of types.UID
-	at time.Time
+// told is what was said of the VolumeAttachment of a name. Another replica, or this one once it has started anew, does not know, and says it again.
+type told struct {
+	of        types.UID
+	refusal   volumelock.Refusal
+	withdrawn time.Time // when it was said that it is not attached though it was; zero: it was not
 }
 
-// withdrew is when an attachment was withdrawn; zero: it was not.
-func (x *Attacher) withdrew(a *storagev1.VolumeAttachment) time.Time {
+// saidOf is what was said of an attachment.
+func (x *Attacher) saidOf(a *storagev1.VolumeAttachment) told {
 	x.lock.Lock()
 	defer x.lock.Unlock()
-	if w := x.withdrawn[a.Name]; w.of == a.UID {
-		return w.at
+	if t := x.told[a.Name]; t.of == a.UID {
+		return t
 	}
-	return time.Time{}
+	return told{of: a.UID}
 }
 
 // said remembers what was said of an attachment.
-func (x *Attacher) said(a *storagev1.VolumeAttachment, attached bool) {
+func (x *Attacher) said(a *storagev1.VolumeAttachment, say volumelock.Say) {
+	t, now := x.saidOf(a), x.Clock.Now()
+	if a.Status.Attached {
+		t.withdrawn = now
+	}
+	if say.Error != "" { // else that is taken back, which tells nobody anything
+		t.refusal = volumelock.Refusal{Message: say.Error, At: now}
+	}
 	x.lock.Lock()
 	defer x.lock.Unlock()
-	switch {
-	case attached:
-		delete(x.withdrawn, a.Name)
-	case a.Status.Attached:
-		if x.withdrawn == nil {
-			x.withdrawn = map[string]withdrawal{}
-		}
-		x.withdrawn[a.Name] = withdrawal{a.UID, x.Clock.Now()}
+	if say.Attached {
+		delete(x.told, a.Name)
+		return
 	}
+	if x.told == nil {
+		x.told = map[string]told{}
+	}
+	x.told[a.Name] = t
 }
 
 // forget what was said of an attachment that is gone.
 func (x *Attacher) forget(attachment string) {
 	x.lock.Lock()
 	defer x.lock.Unlock()
-	delete(x.withdrawn, attachment)
+	delete(x.told, attachment)
 }
 
 // steps is how many writes one reconciliation makes at most before it gives way to others: attaching takes three, releasing six.
@@ -159,9 +166,10 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 	if err != nil {
 		return d, nil, err
 	}
+	said := x.saidOf(about.attachment)
 	return volumelock.Attach(volumelock.AttachFacts{
 		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),
-		Withdrawn: x.withdrew(about.attachment), Now: x.Clock.Now(),
+		Withdrawn: said.withdrawn, Told: said.refusal, Now: x.Clock.Now(),
 	}), about, nil
 }
 
@@ -255,7 +263,7 @@ func (x *Attacher) wrote(d volumelock.Decision, about *subject) {
 	case volumelock.Take:
 		x.Metrics.take()
 	case volumelock.Say:
-		x.said(about.attachment, w.Attached)
+		x.said(about.attachment, w)
 		if w.Attached {
 			x.event(about, corev1.EventTypeNormal, "VolumeAttached", "node "+about.attachment.Spec.NodeName+" may mount the volume")
 		}

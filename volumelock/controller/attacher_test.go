@@ -180,6 +180,35 @@ func TestHandover(t *testing.T) {
 	}
 }
 
+// TestToldOnce: why an attachment waits is said once, and does not stand in its status for long: as long as it does, the attach/detach controller only fails.
+func TestToldOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	c.attach("b")
+	said, stands := 0, 0
+	for second := range 300 {
+		c.Clock.(*testclock.FakePassiveClock).SetTime(began.Add(time.Duration(second) * time.Second))
+		before := c.attachment("b").Status.AttachError
+		c.settle()
+		if after := c.attachment("b").Status.AttachError; after != nil {
+			if stands++; before == nil {
+				said++
+			}
+		}
+	}
+	if said != 1 || stands != 10 {
+		t.Errorf("said %d times, and stands for %d s of 300", said, stands)
+	}
+	c.detach("b")
+	c.settle()
+	if len(c.told) > 0 {
+		t.Errorf("of an attachment that is gone is remembered %v", c.told)
+	}
+}
+
 // TestHolderSilent: neither time nor the deletion of its VolumeAttachment takes a volume from a node that does not answer; a receipt does.
 func TestHolderSilent(t *testing.T) {
 	t.Parallel()

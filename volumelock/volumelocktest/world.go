@@ -711,7 +711,7 @@ func (w *World) changeAttachment(d volumelock.Decision, a *volumelock.AttachFact
 		}
 		c.Status.Attached, c.Status.AttachError = x.Attached, nil
 		if x.Error != "" {
-			c.Status.AttachError = &storagev1.VolumeError{Message: x.Error}
+			c.Status.AttachError = &storagev1.VolumeError{Time: metav1.NewTime(w.Now()), Message: x.Error}
 		}
 	}
 	w.attachments[c.Name] = c
