@@ -192,7 +192,8 @@ func TestToldOnce(t *testing.T) {
 	for second := range 300 {
 		c.Clock.(*testclock.FakePassiveClock).SetTime(began.Add(time.Duration(second) * time.Second))
 		before := c.attachment("b").Status.AttachError
-		c.settle()
+		_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("b")}})
+		c.must(err)
 		if after := c.attachment("b").Status.AttachError; after != nil {
 			if stands++; before == nil {
 				said++
