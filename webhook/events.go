@@ -15,7 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/webhook/lookup"
+	"github.com/podgrace/podgrace/informer"
 	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
@@ -89,9 +89,9 @@ func to(user string, d guard.Decision) *corev1.ObjectReference {
 func regarding(r guard.Request) runtime.Object {
 	switch {
 	case r.Pod != nil:
-		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: lookup.Identity(r.Pod.ObjectMeta)}
+		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: informer.Identity(r.Pod.ObjectMeta)}
 	case r.VolumeAttachment != nil:
-		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: lookup.Identity(r.VolumeAttachment.ObjectMeta)}
+		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: informer.Identity(r.VolumeAttachment.ObjectMeta)}
 	}
-	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: lookup.Identity(r.Node.ObjectMeta)} // kubectl describe looks for its UID
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: informer.Identity(r.Node.ObjectMeta)} // kubectl describe looks for its UID
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/informer"
 )
 
 // NewScheme returns a scheme with the kinds that the fencer reads and writes.
@@ -37,54 +37,35 @@ func Watched() []client.Object {
 
 // CacheOptions strip objects to what is read of them. Readers get the stored objects without a copy: nobody in this package changes one.
 func CacheOptions() cache.Options {
-	trimmed := func(trim func(any) (any, error)) cache.ByObject {
-		return cache.ByObject{Transform: trim, UnsafeDisableDeepCopy: new(true)}
-	}
+	leases := informer.Trimmed(func(o *coordinationv1.Lease) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: coordinationv1.LeaseSpec{RenewTime: o.Spec.RenewTime}}
+	})
+	leases.Namespaces = map[string]cache.Config{corev1.NamespaceNodeLease: {}}
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
-			&coordinationv1.Lease{}: {
-				Namespaces:            map[string]cache.Config{corev1.NamespaceNodeLease: {}},
-				UnsafeDisableDeepCopy: new(true),
-				Transform: trim(func(o *coordinationv1.Lease) *coordinationv1.Lease {
-					return &coordinationv1.Lease{ObjectMeta: identity(o.ObjectMeta), Spec: coordinationv1.LeaseSpec{RenewTime: o.Spec.RenewTime}}
-				}),
-			},
-			&corev1.Node{}: trimmed(trim(func(o *corev1.Node) *corev1.Node {
-				kept := &corev1.Node{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.NodeSpec{ProviderID: o.Spec.ProviderID, Taints: o.Spec.Taints, Unschedulable: o.Spec.Unschedulable}}
+			&coordinationv1.Lease{}: leases,
+			&corev1.Node{}: informer.Trimmed(func(o *corev1.Node) *corev1.Node {
+				kept := &corev1.Node{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: corev1.NodeSpec{ProviderID: o.Spec.ProviderID, Taints: o.Spec.Taints, Unschedulable: o.Spec.Unschedulable}}
 				kept.Labels, kept.Annotations, kept.DeletionTimestamp = o.Labels, o.Annotations, o.DeletionTimestamp
 				kept.Status.Conditions, kept.Status.Addresses = o.Status.Conditions, o.Status.Addresses
 				kept.Status.NodeInfo.BootID, kept.Status.NodeInfo.SystemUUID, kept.Status.NodeInfo.KubeletVersion = o.Status.NodeInfo.BootID, o.Status.NodeInfo.SystemUUID, o.Status.NodeInfo.KubeletVersion
 				return kept
-			})),
-			&corev1.Namespace{}: trimmed(trim(func(o *corev1.Namespace) *corev1.Namespace {
-				kept := &corev1.Namespace{ObjectMeta: identity(o.ObjectMeta)}
+			}),
+			&corev1.Namespace{}: informer.Trimmed(func(o *corev1.Namespace) *corev1.Namespace {
+				kept := &corev1.Namespace{ObjectMeta: informer.Identity(o.ObjectMeta)}
 				kept.Labels = o.Labels
 				return kept
-			})),
-			&storagev1.VolumeAttachment{}: trimmed(trim(func(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
-				return &storagev1.VolumeAttachment{ObjectMeta: identity(o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
+			}),
+			&storagev1.VolumeAttachment{}: informer.Trimmed(func(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
+				return &storagev1.VolumeAttachment{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
 					NodeName: o.Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName}}}
-			})),
+			}),
 			// By their managed fields it is known what is not read of them.
 			&v1alpha1.PodPolicy{}:   {Transform: func(in any) (any, error) { return in, nil }},
 			&v1alpha1.FencePolicy{}: {Transform: func(in any) (any, error) { return in, nil }},
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),
 	}
-}
-
-// trim is an informer's transform for one kind. Other things, such as tombstones, stay as they are.
-func trim[T any](keep func(T) T) func(any) (any, error) {
-	return func(in any) (any, error) {
-		if o, ok := in.(T); ok {
-			return keep(o), nil
-		}
-		return in, nil
-	}
-}
-
-func identity(m metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
 }
 
 // Synced says whether all informers have synced.

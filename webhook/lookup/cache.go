@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/informer"
 	"github.com/podgrace/podgrace/webhook/exceptions"
 )
 
@@ -31,26 +32,23 @@ func watched() []client.Object {
 // CacheOptions strip objects to what decisions read before informers store them; of kinds with many objects only name and selector are kept (type kept). Readers get
 // the stored objects without a copy: nobody in this package changes one.
 func CacheOptions() cache.Options {
-	trimmed := func(trim func(any) (any, error)) cache.ByObject {
-		return cache.ByObject{Transform: trim, UnsafeDisableDeepCopy: new(true)}
-	}
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Namespace{}: trimmed(trim(func(o *corev1.Namespace) *corev1.Namespace {
+			&corev1.Namespace{}: informer.Trimmed(func(o *corev1.Namespace) *corev1.Namespace {
 				return &corev1.Namespace{ObjectMeta: withLabels(o.ObjectMeta)}
-			})),
-			&corev1.Service{}:               trimmed(trim(keep[*corev1.Service])),
-			&corev1.ReplicationController{}: trimmed(trim(keep[*corev1.ReplicationController])),
-			&appsv1.ReplicaSet{}:            trimmed(trim(keep[*appsv1.ReplicaSet])),
-			&appsv1.StatefulSet{}:           trimmed(trim(keep[*appsv1.StatefulSet])),
-			&schedulingv1.PriorityClass{}: trimmed(trim(func(o *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
-				return &schedulingv1.PriorityClass{ObjectMeta: Identity(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}
-			})),
-			&corev1.Node{}: trimmed(trim(func(o *corev1.Node) *corev1.Node {
+			}),
+			&corev1.Service{}:               informer.Trimmed(keep[*corev1.Service]),
+			&corev1.ReplicationController{}: informer.Trimmed(keep[*corev1.ReplicationController]),
+			&appsv1.ReplicaSet{}:            informer.Trimmed(keep[*appsv1.ReplicaSet]),
+			&appsv1.StatefulSet{}:           informer.Trimmed(keep[*appsv1.StatefulSet]),
+			&schedulingv1.PriorityClass{}: informer.Trimmed(func(o *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
+				return &schedulingv1.PriorityClass{ObjectMeta: informer.Identity(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}
+			}),
+			&corev1.Node{}: informer.Trimmed(func(o *corev1.Node) *corev1.Node {
 				meta := withLabels(o.ObjectMeta)
 				meta.Finalizers = o.Finalizers
 				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}, Status: corev1.NodeStatus{Conditions: enforced(o)}}
-			})),
+			}),
 			// Policies are kept whole: the status controller reads all of PodPolicies, and by their managed fields it is known what is not read of them.
 			&v1alpha1.PodPolicy{}:  {Transform: whole},
 			&v1alpha1.NodePolicy{}: {Transform: whole},
@@ -63,23 +61,8 @@ func CacheOptions() cache.Options {
 // whole is the transform that leaves an object as it is.
 func whole(in any) (any, error) { return in, nil }
 
-// trim is an informer's transform for one kind. Other things, such as tombstones, stay as they are.
-func trim[T, K any](keep func(T) K) func(any) (any, error) {
-	return func(in any) (any, error) {
-		if o, ok := in.(T); ok {
-			return keep(o), nil
-		}
-		return in, nil
-	}
-}
-
-// Identity is what of an object's metadata tells it from others.
-func Identity(m metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
-}
-
 func withLabels(m metav1.ObjectMeta) metav1.ObjectMeta {
-	labelled := Identity(m)
+	labelled := informer.Identity(m)
 	labelled.Labels = shared(m.Labels)
 	return labelled
 }
