@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -48,7 +47,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        controller.NewScheme(),
 		Logger:                        log,
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                         controller.CacheOptions(),
 		HealthProbeBindAddress:        address(o.bindAddress, o.healthPort),
 		Metrics:                       metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
 		LeaderElection:                o.leaderElect,

@@ -61,7 +61,7 @@ func newCluster(t *testing.T) *cluster {
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(began)}}}})
 	}
 	kube := fakeAPI(objects)
-	return &cluster{t: t, Attacher: &Attacher{Client: kube, Live: kube, Cache: kube, Drivers: []string{driver}, Clock: testclock.NewFakePassiveClock(began)}}
+	return &cluster{t: t, Attacher: &Attacher{Client: kube, Live: kube, Cache: informers(t, kube), Drivers: []string{driver}, Clock: testclock.NewFakePassiveClock(began)}}
 }
 
 // reports is a kubelet's status.

@@ -4,6 +4,7 @@
 //	attacher.go  one VolumeAttachment, one VolumeLock: read, decide, write
 //	write.go     writes, each refused by the API server where what it changes is not as it was read
 //	setup.go     what is watched, and what is looked at when it changes
+//	cache.go     what informers keep
 //	metrics.go   what is counted
 //
 // What is decided by is read from the API server itself each time; informers only say where to look. Replicas elect a leader so that they do not do each other's work; two that both take

@@ -2,45 +2,21 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/volumelock"
 )
-
-// NewScheme returns a scheme with the kinds that the volume lock reads and writes.
-func NewScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, v1alpha1.AddToScheme} {
-		utilruntime.Must(add(scheme))
-	}
-	return scheme
-}
-
-// Synced says whether all informers have synced.
-func Synced(informers cache.Cache) healthz.Checker {
-	return func(req *http.Request) error {
-		if !informers.WaitForCacheSync(req.Context()) {
-			return errors.New("the informers have not synced")
-		}
-		return nil
-	}
-}
 
 // Fields of informers by which is found what an event is about.
 const (

@@ -34,7 +34,7 @@ func TestNodeEvents(t *testing.T) {
 	}
 	waits := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-waits", UID: "waits"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"}}
 	kube := fakeAPI(append(objects, waits))
-	x := &Attacher{Client: kube, Live: kube, Cache: kube, Drivers: []string{driver}}
+	x := &Attacher{Client: kube, Live: kube, Cache: informers(t, kube), Drivers: []string{driver}}
 	for _, c := range []struct {
 		what               string
 		change             func()

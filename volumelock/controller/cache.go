@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"errors"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/informer"
+)
+
+// NewScheme returns a scheme with the kinds that the volume lock reads and writes.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, v1alpha1.AddToScheme} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}
+
+// Synced says whether all informers have synced.
+func Synced(informers cache.Cache) healthz.Checker {
+	return func(req *http.Request) error {
+		if !informers.WaitForCacheSync(req.Context()) {
+			return errors.New("the informers have not synced")
+		}
+		return nil
+	}
+}
+
+// CacheOptions strip objects to what informers are asked for: where to look, and how many there are (Census). What is decided by is read whole, from the API server itself, but for
+// the PersistentVolumes of one handle, of which all is kept that Attach reads. Readers get the stored objects without a copy: nobody in this package changes one.
+func CacheOptions() cache.Options {
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Node{}:                informer.Trimmed(keepNode),
+		&corev1.PersistentVolume{}:    informer.Trimmed(keepVolume),
+		&storagev1.VolumeAttachment{}: informer.Trimmed(keepAttachment),
+		&storagev1.CSIDriver{}:        informer.Trimmed(keepDriver),
+		&v1alpha1.VolumeLock{}:        informer.Trimmed(keepLock),
+		&v1alpha1.FenceReceipt{}:      informer.Trimmed(keepReceipt),
+	}}
+}
+
+// keepNode keeps what tells whether its status is news to a volume (volumelock.Settled).
+func keepNode(o *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{ObjectMeta: informer.Identity(o.ObjectMeta)}
+	for _, t := range o.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService {
+			kept.Spec.Taints = append(kept.Spec.Taints, t)
+		}
+	}
+	for _, c := range o.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		}
+	}
+	for _, v := range o.Status.VolumesAttached {
+		kept.Status.VolumesAttached = append(kept.Status.VolumesAttached, corev1.AttachedVolume{Name: v.Name})
+	}
+	kept.Status.NodeInfo.BootID = o.Status.NodeInfo.BootID
+	return kept
+}
+
+func keepVolume(o *corev1.PersistentVolume) *corev1.PersistentVolume {
+	kept := &corev1.PersistentVolume{ObjectMeta: informer.Identity(o.ObjectMeta)}
+	kept.Spec.AccessModes = o.Spec.AccessModes
+	if source := o.Spec.CSI; source != nil {
+		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle, VolumeAttributes: source.VolumeAttributes}
+	}
+	return kept
+}
+
+func keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
+	kept := &storagev1.VolumeAttachment{ObjectMeta: informer.Identity(o.ObjectMeta)}
+	kept.CreationTimestamp, kept.DeletionTimestamp, kept.Finalizers = o.CreationTimestamp, o.DeletionTimestamp, o.Finalizers
+	if lock := o.Annotations[v1alpha1.AnnotationVolumeLock]; lock != "" {
+		kept.Annotations = map[string]string{v1alpha1.AnnotationVolumeLock: lock}
+	}
+	kept.Spec = storagev1.VolumeAttachmentSpec{Attacher: o.Spec.Attacher, NodeName: o.Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName}}
+	kept.Status.Attached = o.Status.Attached
+	return kept
+}
+
+func keepDriver(o *storagev1.CSIDriver) *storagev1.CSIDriver {
+	return &storagev1.CSIDriver{ObjectMeta: informer.Identity(o.ObjectMeta)}
+}
+
+func keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
+	kept := &v1alpha1.VolumeLock{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: o.Spec, Status: o.Status}
+	kept.Status.Message, kept.Status.Conditions = "", nil
+	return kept
+}
+
+func keepReceipt(o *v1alpha1.FenceReceipt) *v1alpha1.FenceReceipt {
+	return &v1alpha1.FenceReceipt{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: v1alpha1.FenceReceiptSpec{Node: o.Spec.Node, Class: o.Spec.Class, Voids: o.Spec.Voids}}
+}
