@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/cmd/logging"
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -24,6 +25,7 @@ type options struct {
 	exempt      policy.Exempt
 	nodeName    string
 	leaderElect bool
+	memoryLimit int64 // of the container, in bytes; 0: not known
 	log         logging.Options
 }
 
@@ -52,7 +54,8 @@ func (o *options) Complete() error {
 	if o.exempt, err = policy.ExemptIn(o.namespace).Excluding(o.excluded...); err != nil {
 		return fmt.Errorf("--exclude-namespaces: %w", err)
 	}
-	return nil
+	o.memoryLimit, err = memory.Limit()
+	return err
 }
 
 // Validate says all that is wrong with the options.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/fencing/controller"
 )
@@ -34,6 +35,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	ctrl.SetLogger(log)
 	program := version.Of(version.Fencer)
 	log.Info("starting", program.Pairs()...)
+	memory.Bound(o.memoryLimit)
 
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig

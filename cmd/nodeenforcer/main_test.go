@@ -6,16 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
@@ -157,52 +153,10 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// The program heeds the limit that its manifest names: the DaemonSet has it from the container's own limit, and run looks at it before anything else.
-func TestMemoryLimitOfTheManifest(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/nodeenforcer/daemonset.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var daemons appsv1.DaemonSet
-	if err := yaml.UnmarshalStrict(text, &daemons); err != nil {
-		t.Fatal(err)
-	}
-	c := daemons.Spec.Template.Spec.Containers[0]
-	i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == memoryLimitVariable })
-	if i < 0 || c.Env[i].ValueFrom == nil || c.Env[i].ValueFrom.ResourceFieldRef == nil || c.Env[i].ValueFrom.ResourceFieldRef.Resource != "limits.memory" || c.Resources.Limits.Memory().IsZero() {
-		t.Errorf("its limit is %v, its environment %v", c.Resources.Limits, c.Env)
-	}
-	t.Setenv(memoryLimitVariable, "lots")
-	if err := run(t.Context(), defaultOptions(), io.Discard); err == nil || !strings.Contains(err.Error(), memoryLimitVariable) {
-		t.Errorf("run returns %v", err)
-	}
-}
-
-// The memory limit of the container is the garbage collector's too, unless somebody set that.
+// The program heeds the limit that its manifest names, before anything else.
 func TestMemoryLimit(t *testing.T) {
-	before := debug.SetMemoryLimit(-1)
-	t.Cleanup(func() { debug.SetMemoryLimit(before) })
-	for name, tc := range map[string]struct {
-		limit, own string
-		want       int64
-		err        string
-	}{
-		"not known":  {want: before},
-		"128Mi":      {limit: "134217728", want: 134217728 / 10 * 9},
-		"told by us": {limit: "134217728", own: "100MiB", want: before},
-		"quantity":   {limit: "128Mi", want: before, err: `POD_MEMORY_LIMIT: "128Mi" is no number of bytes`},
-		"zero":       {limit: "0", want: before, err: "is no number of bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("POD_MEMORY_LIMIT", tc.limit)
-			t.Setenv("GOMEMLIMIT", tc.own)
-			debug.SetMemoryLimit(before)
-			if err := limitMemory(); tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
-				t.Fatalf("got %v, want %q", err, tc.err)
-			}
-			if got := debug.SetMemoryLimit(-1); got != tc.want {
-				t.Errorf("got %d, want %d", got, tc.want)
-			}
-		})
+	t.Setenv(memory.Variable, "lots")
+	if err := run(t.Context(), defaultOptions(), io.Discard); err == nil || !strings.Contains(err.Error(), memory.Variable) {
+		t.Errorf("run returns %v", err)
 	}
 }

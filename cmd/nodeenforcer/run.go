@@ -6,12 +6,12 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strconv"
 
 	"k8s.io/klog/v2"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
@@ -22,34 +22,16 @@ import (
 // the default saves 9 MiB at 500 pods, for 0.1% of a core more.
 const gcPercent = 25
 
-// memoryLimitVariable is the environment's for the memory limit of the container (deploy/nodeenforcer/daemonset.yaml).
-const memoryLimitVariable = "POD_MEMORY_LIMIT"
-
-// limitMemory has the garbage collector work harder before the kernel ends the process: of what the API server sends of a pod, most is garbage a
-// moment later. Whoever sets GOMEMLIMIT decides by himself.
-func limitMemory() error {
-	text := os.Getenv(memoryLimitVariable)
-	if text == "" {
-		return nil
-	}
-	limit, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || limit <= 0 {
-		return fmt.Errorf("%s: %q is no number of bytes", memoryLimitVariable, text)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit / 10 * 9) // the rest is for what is no heap
-	}
-	return nil
-}
-
 // run runs the node enforcer until the context ends.
 func run(ctx context.Context, o *options, out io.Writer) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	if err := limitMemory(); err != nil {
+	limit, err := memory.Limit()
+	if err != nil {
 		return err
 	}
+	memory.Bound(limit)
 	o.Log = o.log.New(out)
 	klog.SetLogger(o.Log)
 	logf.SetLogger(o.Log) // of the health checks

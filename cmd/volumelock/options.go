@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/cmd/logging"
+	"github.com/podgrace/podgrace/cmd/memory"
 )
 
 type options struct {
@@ -20,6 +21,7 @@ type options struct {
 	namespace   string
 	drivers     []string
 	leaderElect bool
+	memoryLimit int64 // of the container, in bytes; 0: not known
 	log         logging.Options
 }
 
@@ -40,9 +42,10 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 }
 
 // Complete fills in what depends on the surroundings.
-func (o *options) Complete() error {
+func (o *options) Complete() (err error) {
 	o.namespace = cmp.Or(o.namespace, os.Getenv("POD_NAMESPACE"), "podgrace-system")
-	return nil
+	o.memoryLimit, err = memory.Limit()
+	return err
 }
 
 // Validate says all that is wrong with the options.

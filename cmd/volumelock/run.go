@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/volumelock/controller"
 )
@@ -30,6 +31,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	ctrl.SetLogger(log)
 	program := version.Of(version.VolumeLock)
 	log.Info("starting", program.Pairs()...)
+	memory.Bound(o.memoryLimit)
 
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig

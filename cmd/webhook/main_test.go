@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -34,37 +33,6 @@ func parse(t *testing.T, args ...string) (*options, error) {
 		return o, err
 	}
 	return o, o.Validate(flags.Args())
-}
-
-// The garbage collector is told of the container's limit, but for who told it himself.
-func TestMemoryLimit(t *testing.T) {
-	before := debug.SetMemoryLimit(-1)
-	t.Cleanup(func() { debug.SetMemoryLimit(before) })
-	for name, tc := range map[string]struct {
-		limit, own string
-		want       int64
-		err        string
-	}{
-		"not known":  {want: before},
-		"512Mi":      {limit: "536870912", want: 536870912 / 10 * 9},
-		"told by us": {limit: "536870912", own: "100MiB", want: before},
-		"quantity":   {limit: "512Mi", want: before, err: `POD_MEMORY_LIMIT: "512Mi" is no number of bytes`},
-		"zero":       {limit: "0", want: before, err: "is no number of bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("POD_MEMORY_LIMIT", tc.limit)
-			t.Setenv("GOMEMLIMIT", tc.own)
-			debug.SetMemoryLimit(before)
-			o, err := parse(t)
-			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
-				t.Fatalf("got %v, want %q", err, tc.err)
-			}
-			o.limitMemory()
-			if got := debug.SetMemoryLimit(-1); got != tc.want {
-				t.Errorf("got %d, want %d", got, tc.want)
-			}
-		})
-	}
 }
 
 func TestOptions(t *testing.T) {

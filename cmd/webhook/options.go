@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/cmd/logging"
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
@@ -109,29 +108,12 @@ func (o *options) Complete() error {
 	if o.exempt, err = policy.ExemptIn(o.namespace).Excluding(o.excluded...); err != nil {
 		return fmt.Errorf("--exclude-namespaces: %w", err)
 	}
-	if text := os.Getenv(memoryLimitVariable); text != "" {
-		limit, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || limit <= 0 {
-			return fmt.Errorf("%s: %q is no number of bytes", memoryLimitVariable, text)
-		}
-		o.memoryLimit = limit
-	}
-	return nil
+	o.memoryLimit, err = memory.Limit()
+	return err
 }
-
-// memoryLimitVariable is the environment's for the memory limit of the container (deploy/webhook/deployment.yaml).
-const memoryLimitVariable = "POD_MEMORY_LIMIT"
 
 // maxMetricsNamespaces bounds the memory: with a series each they take 9 MiB, and have a handful at most.
 const maxMetricsNamespaces = 10000
-
-// limitMemory has the garbage collector work harder before the kernel ends the process: what is decoded of reviews is garbage a moment later.
-// Whoever sets GOMEMLIMIT decides by himself.
-func (o *options) limitMemory() {
-	if o.memoryLimit > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(o.memoryLimit / 10 * 9) // the rest is for what is no heap
-	}
-}
 
 // Validate says all that is wrong with the options.
 func (o *options) Validate(args []string) error {

@@ -26,6 +26,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
@@ -58,7 +59,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	ctrl.SetLogger(log) // without it controller-runtime keeps every request's logger for its first 30 s
 	program := version.Of(version.Webhook)
 	log.Info("starting", program.Pairs()...)
-	o.limitMemory()
+	memory.Bound(o.memoryLimit)
 
 	fromFiles, err := policyfile.Load(o.policies...) // first: what is wrong here needs no API server to be told
 	if err != nil {
