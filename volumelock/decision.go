@@ -52,8 +52,8 @@ type (
 	}
 	// Detach deletes the VolumeAttachment, at the UID and resourceVersion that were read.
 	Detach struct{}
-	// Ask adds the volume to status.volumesInUse of the Node, at the resourceVersion that was read.
-	Ask struct{ Volume corev1.UniqueVolumeName }
+	// Ask adds volumes to status.volumesInUse of the Node, at the resourceVersion that was read.
+	Ask struct{ Volumes []corev1.UniqueVolumeName }
 )
 
 func (Take) write()       {}
@@ -71,7 +71,7 @@ func (w Free) String() string     { return "release the volume by " + string(w.E
 func (w Finalize) String() string { return "put the finalizer on the VolumeAttachment" }
 func (Unfinalize) String() string { return "take the finalizer from the VolumeAttachment" }
 func (Detach) String() string     { return "delete the VolumeAttachment" }
-func (w Ask) String() string      { return "ask the kubelet whether it uses " + string(w.Volume) }
+func (w Ask) String() string      { return fmt.Sprintf("ask the kubelet whether it uses %s", w.Volumes) }
 
 func (w Say) String() string {
 	if !w.Attached && w.Error == "" {

@@ -32,7 +32,9 @@ type ReleaseFacts struct {
 	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read before all others; empty: there is none.
 	Conflict  string
 	DriverUID types.UID
-	// Receipts are all FenceReceipts.
+	// Beside are other locks of the driver that the Node holds, which may be older than what was read. A kubelet is asked about all of them at once.
+	Beside []v1alpha1.VolumeLock
+	// Receipts are all FenceReceipts; none need to be there where none of the node stands.
 	Receipts []v1alpha1.FenceReceipt
 	// Now is our clock's time, which is only written down.
 	Now time.Time
@@ -67,6 +69,14 @@ var releaseRules = []func(*releasing) *Decision{
 // Release decides about one VolumeLock. The lock was read first, then the attachment, then the node.
 func Release(f ReleaseFacts) Decision {
 	x := &releasing{&f}
+	d := x.decide()
+	if ask, ok := d.Write.(Ask); ok {
+		d.Write = Ask{Volumes: append(ask.Volumes, x.beside()...)}
+	}
+	return d
+}
+
+func (x *releasing) decide() Decision {
 	for _, rule := range releaseRules {
 		if d := rule(x); d != nil {
 			return *d
@@ -266,10 +276,28 @@ func (x *releasing) ask() *Decision {
 	case x.Lock.Status.Release.Asked != nil:
 		return nil
 	case !x.listed():
-		return &Decision{Reason: asked, Write: Ask{Volume: InUseName(x.Lock.Spec.Driver, x.Lock.Spec.VolumeHandle)}}
+		return &Decision{Reason: asked, Write: Ask{Volumes: []corev1.UniqueVolumeName{InUseName(x.Lock.Spec.Driver, x.Lock.Spec.VolumeHandle)}}}
 	}
 	beat := heartbeat(x.Node)
 	return x.note(asked, func(s *v1alpha1.VolumeLockStatus) { s.Release.Asked = &beat })
+}
+
+// beside are the volumes of other locks about which the kubelet would be asked now as well: a hundred questions that are put one by one are in each other's way. A lock that has become another
+// since is no harm: what is put into the list is what says that the volume is used, and only what a lock notes later, by a Node that was read then, counts as a question.
+func (x *releasing) beside() (volumes []corev1.UniqueVolumeName) {
+	for i := range x.Beside {
+		l := &x.Beside[i]
+		if l.Name == x.Lock.Name || l.Status.Release == nil {
+			continue
+		}
+		f := *x.ReleaseFacts
+		f.Lock, f.Attachment = l, nil
+		if ask, ok := (&releasing{&f}).decide().Write.(Ask); ok {
+			volumes = append(volumes, ask.Volumes...)
+		}
+	}
+	slices.Sort(volumes)
+	return slices.Compact(volumes)
 }
 
 // answer takes the volume's absence from the list, with a later heartbeat, for an answer. With one that is not later it is none: the kubelet is asked from the beginning.

@@ -1,6 +1,7 @@
 package volumelock_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func TestBootThatNobodyHadHeardOf(t *testing.T) {
 		case volumelock.Note:
 			f.Lock.Status = w.Status
 		case volumelock.Ask:
-			f.Node.Status.VolumesInUse = []corev1.UniqueVolumeName{w.Volume}
+			f.Node.Status.VolumesInUse = []corev1.UniqueVolumeName{w.Volumes[0]}
 			d = volumelock.Release(f) // notes the heartbeat beside it
 			f.Lock.Status = d.Write.(volumelock.Note).Status
 			f.Node.Status.VolumesInUse = nil // the kubelet answers
@@ -313,5 +314,36 @@ func TestWitness(t *testing.T) {
 		if ok != c.notes || ok && (note.Status.Ready == nil || note.Status.Ready.BootID != "boot-1") {
 			t.Errorf("%s: %+v", name, d)
 		}
+	}
+}
+
+// TestAskedTogether: of a node's volumes those that are to be asked about are put into its list by one write, and no others.
+func TestAskedTogether(t *testing.T) {
+	_, f := held()
+	release := func(l *v1alpha1.VolumeLock) {
+		l.Status.Release = &v1alpha1.VolumeRelease{Attachment: volumelock.Holder(l).UID}
+	}
+	release(f.Lock)
+	f.Attachment, f.Node.Status.VolumesInUse = nil, nil
+	for name, change := range map[string]func(*v1alpha1.VolumeLock){
+		"another":         release,
+		"one more":        release,
+		"held":            func(*v1alpha1.VolumeLock) {},
+		"asked about":     func(l *v1alpha1.VolumeLock) { release(l); l.Status.Release.Asked = &metav1.Time{Time: now} },
+		"of another Node": func(l *v1alpha1.VolumeLock) { release(l); l.Spec.Node.UID = "node-9" },
+		"by force":        func(l *v1alpha1.VolumeLock) { release(l); l.Status.DistrustedBootID = "boot-1" },
+		"by hand":         func(l *v1alpha1.VolumeLock) { release(l); l.Spec.Volume = "other" },
+	} {
+		l := f.Lock.DeepCopy()
+		l.Spec.Volume, l.Spec.VolumeHandle, l.Status.Release = name, name, nil
+		l.Name = volumelock.Volume{Driver: l.Spec.Driver, Identity: l.Spec.Identity, Key: l.Spec.Volume}.LockName()
+		change(l)
+		f.Beside = append(f.Beside, *l)
+	}
+	f.Beside = append(f.Beside, *f.Lock)
+	ask, ok := volumelock.Release(f).Write.(volumelock.Ask)
+	want := []corev1.UniqueVolumeName{volumelock.InUseName(nfs, "handle"), volumelock.InUseName(nfs, "another"), volumelock.InUseName(nfs, "one more")}
+	if !ok || !slices.Equal(ask.Volumes, want) {
+		t.Errorf("asks about %s", ask.Volumes)
 	}
 }

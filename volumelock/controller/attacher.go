@@ -19,6 +19,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -211,16 +212,32 @@ func (x *Attacher) decideLock(ctx context.Context, name string) (d volumelock.De
 	if about.node, err = read(ctx, x.Live, about.lock.Spec.Node.Name, &corev1.Node{}); err != nil {
 		return d, nil, err
 	}
-	var receipts v1alpha1.FenceReceiptList
-	if about.lock.Status.Release != nil { // they are looked at by nobody else
-		if err := x.Live.List(ctx, &receipts); err != nil {
-			return d, nil, fmt.Errorf("list FenceReceipts: %w", err)
+	facts := volumelock.ReleaseFacts{
+		Lock: about.lock, Attachment: about.attachment, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver), Now: x.Clock.Now(),
+	}
+	if about.lock.Status.Release != nil { // nobody else looks at these
+		facts.Beside = slices.DeleteFunc(x.locks(ctx, byNode, about.lock.Spec.Node.Name), func(l v1alpha1.VolumeLock) bool { return l.Spec.Driver != about.lock.Spec.Driver })
+		if facts.Receipts, err = x.receipts(ctx, about.lock.Spec.Node.UID); err != nil {
+			return d, nil, err
 		}
 	}
-	return volumelock.Release(volumelock.ReleaseFacts{
-		Lock: about.lock, Attachment: about.attachment, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),
-		Receipts: receipts.Items, Now: x.Clock.Now(),
-	}), about, nil
+	return volumelock.Release(facts), about, nil
+}
+
+// receipts are all FenceReceipts, read live if the informer has one of the node that stands. That it is late is no harm: without a receipt nothing is released, and once it has another one the
+// node's locks are looked at (heldByFenced).
+func (x *Attacher) receipts(ctx context.Context, node types.UID) ([]v1alpha1.FenceReceipt, error) {
+	var known, all v1alpha1.FenceReceiptList
+	if err := x.Cache.List(ctx, &known, client.MatchingFields{byNode: string(node)}); err != nil {
+		return nil, fmt.Errorf("list FenceReceipts of node %s: %w", node, err)
+	}
+	if len(fencing.Standing(known.Items)) == 0 {
+		return nil, nil
+	}
+	if err := x.Live.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list FenceReceipts: %w", err)
+	}
+	return all.Items, nil
 }
 
 // volume is the PersistentVolume of an attachment; nil: there is none.

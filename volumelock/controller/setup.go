@@ -22,7 +22,7 @@ import (
 const (
 	byLock   = "lock"   // PersistentVolumes
 	byVolume = "volume" // VolumeAttachments
-	byNode   = "node"   // VolumeAttachments, VolumeLocks
+	byNode   = "node"   // VolumeAttachments, VolumeLocks, and FenceReceipts by its UID
 	byHandle = "handle" // PersistentVolumes
 	byDriver = "driver" // VolumeAttachments, VolumeLocks
 )
@@ -47,6 +47,12 @@ var indexes = []index{
 	{&storagev1.VolumeAttachment{}, byDriver, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.Attacher} }},
 	{&v1alpha1.VolumeLock{}, byDriver, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Driver} }},
 	{&v1alpha1.VolumeLock{}, byNode, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Node.Name} }},
+	{&v1alpha1.FenceReceipt{}, byNode, func(o client.Object) []string {
+		if n := o.(*v1alpha1.FenceReceipt).Spec.Node; n != nil {
+			return []string{string(n.UID)}
+		}
+		return nil
+	}},
 }
 
 // SetUp has the manager run the attacher.

@@ -10,7 +10,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/volumelock"
@@ -65,5 +67,66 @@ func TestNodeEvents(t *testing.T) {
 		if attachments != c.attachments || locks != c.locks {
 			t.Errorf("%s: want %d and %d", c.what, c.attachments, c.locks)
 		}
+	}
+}
+
+// TestManyReleases: of a node's volumes that are released together one write asks about all, and receipts are read live only where one of the node may count.
+func TestManyReleases(t *testing.T) {
+	t.Parallel()
+	const volumes = 100
+	c := newCluster(t)
+	c.reports("a")
+	names := make([]string, volumes)
+	for i := range volumes {
+		v := volumelock.Volume{Driver: driver, Key: fmt.Sprint(i), Identity: v1alpha1.VolumeByHandle}
+		names[i] = v.LockName()
+		l := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: names[i]}, Spec: v1alpha1.VolumeLockSpec{Driver: driver, Volume: v.Key, Identity: v.Identity, VolumeHandle: v.Key,
+			Node: v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}, Attachment: v1alpha1.AttachmentReference{Name: "va", UID: "va"}},
+			Status: v1alpha1.VolumeLockStatus{Release: &v1alpha1.VolumeRelease{Attachment: "va", BootID: "boot-a"}}}
+		c.must(c.Client.Create(context.Background(), l))
+	}
+	asks, lists := 0, 0
+	kube := c.Client.(client.WithWatch)
+	c.Client = interceptor.NewClient(kube, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, _ client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		asks++
+		return kube.SubResource(sub).Patch(ctx, o, patch, options...)
+	}})
+	c.Live = interceptor.NewClient(kube, interceptor.Funcs{List: func(ctx context.Context, _ client.WithWatch, into client.ObjectList, options ...client.ListOption) error {
+		lists++
+		return kube.List(ctx, into, options...)
+	}})
+	all := func() {
+		for _, name := range names {
+			_, err := c.ReconcileLock(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+			c.must(err)
+		}
+	}
+	all()
+	var l v1alpha1.VolumeLock
+	c.must(kube.Get(context.Background(), client.ObjectKey{Name: names[volumes-1]}, &l))
+	if asks != 1 || lists != 0 || l.Status.Release.Asked == nil {
+		t.Errorf("the kubelet was asked by %d writes, receipts were read %d times, and the last lock says %+v", asks, lists, l.Status.Release)
+	}
+
+	boot := &v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}
+	c.must(kube.Create(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceInstanceTerminated, Node: boot}}))
+	c.must(kube.Create(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "void"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceVoid, Node: boot, Voids: "r"}}))
+	if all(); lists != 0 {
+		t.Errorf("receipts were read %d times, and none stands", lists)
+	}
+	cached := c.Cache
+	c.must(kube.Delete(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "void"}}))
+	c.Cache = fakeAPI([]client.Object{&l, &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "gone"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceInstanceTerminated, Node: boot}}})
+	c.must(kube.Delete(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}}))
+	_, err := c.ReconcileLock(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: l.Name}})
+	c.must(err)
+	if err := kube.Get(context.Background(), client.ObjectKey{Name: l.Name}, &l); err != nil || lists != 1 {
+		t.Errorf("by a receipt that the informer has and the API server has not, after %d lists: %v", lists, err)
+	}
+	c.Cache = cached
+	c.must(kube.Create(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r2"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceInstanceTerminated, Node: boot}}))
+	all()
+	if c.lock() != nil {
+		t.Error("a receipt that stands does not count")
 	}
 }

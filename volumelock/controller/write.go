@@ -55,7 +55,7 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 		return x.Client.Delete(ctx, about.attachment, client.Preconditions{UID: &about.attachment.UID, ResourceVersion: &about.attachment.ResourceVersion})
 	case volumelock.Ask:
 		n := about.node.DeepCopy()
-		n.Status.VolumesInUse = append(n.Status.VolumesInUse, w.Volume)
+		n.Status.VolumesInUse = append(n.Status.VolumesInUse, w.Volumes...)
 		return x.Client.Status().Patch(ctx, n, client.MergeFromWithOptions(about.node, client.MergeFromWithOptimisticLock{}))
 	}
 	return fmt.Errorf("a write that is not known: %T", w)

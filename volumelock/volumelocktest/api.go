@@ -79,9 +79,10 @@ func (a *API) Get(_ context.Context, key client.ObjectKey, into client.Object, _
 	})
 }
 
-// List reads the receipts. No two of its volumes have the same handle.
+// List reads the receipts. No two of its volumes have the same handle, and there is one lock.
 func (a *API) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	if _, ok := into.(*corev1.PersistentVolumeList); ok { // of an informer
+	switch into.(type) {
+	case *corev1.PersistentVolumeList, *v1alpha1.VolumeLockList: // of an informer
 		return nil
 	}
 	return a.request(func() error {

@@ -675,7 +675,7 @@ func (w *World) carryOut(d volumelock.Decision, a *volumelock.AttachFacts, r *vo
 			w.Seen.askedTwice++
 		}
 		c := n.DeepCopy()
-		c.ResourceVersion, c.Status.VolumesInUse = w.next(), append(slices.Clone(n.Status.VolumesInUse), x.Volume)
+		c.ResourceVersion, c.Status.VolumesInUse = w.next(), append(slices.Clone(n.Status.VolumesInUse), x.Volumes...)
 		w.nodes[n.Name] = c
 	case volumelock.Detach:
 		v := w.attachments[r.Attachment.Name]
