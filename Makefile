@@ -13,10 +13,10 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## A real control plane, the examples, and what each pod got and why (DEMO_EXIT=1: ends by itself)
 	@echo "building the demo"
@@ -77,6 +77,9 @@ bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan 
 
 bench-fencer: ## What the fencer costs beside 5,000 nodes: CPU, memory, rounds
 	@go run -C e2e ./benchfencer
+
+bench-volumelock: ## What the volume lock costs beside an attacher that looks at nothing: time to attach one and many, CPU and memory with many held
+	@go run -C e2e ./benchvolumelock $(ARGS)
 
 bench-partition: ## A database whose node is cut off: by Kubernetes alone, by a person, by the fencer; seconds of each step (12 minutes)
 	@go run -C e2e ./benchpartition

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/podgrace/podgrace/e2e/measure"
 )
 
 // round is what one side did in one turn. Times are in milliseconds.
@@ -18,8 +18,8 @@ func summarise(latencies []time.Duration, elapsed time.Duration, before, after u
 	n := float64(len(latencies))
 	return round{
 		perSecond:  n / elapsed.Seconds(),
-		p50:        milliseconds(percentile(latencies, 50)),
-		p99:        milliseconds(percentile(latencies, 99)),
+		p50:        milliseconds(measure.Percentile(latencies, 50)),
+		p99:        milliseconds(measure.Percentile(latencies, 99)),
 		cpuPer1000: milliseconds(after.cpu-before.cpu) / n * 1000,
 		bytes:      (after.bytes - before.bytes) / n,
 		objects:    (after.objects - before.objects) / n,
@@ -27,12 +27,6 @@ func summarise(latencies []time.Duration, elapsed time.Duration, before, after u
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// percentile of sorted values by the nearest rank: the least value that p percent of all do not exceed.
-func percentile[T cmp.Ordered](sorted []T, p float64) T {
-	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
-	return sorted[min(max(rank, 1), len(sorted))-1]
-}
 
 // median of an even number of values is the mean of the two in the middle.
 func median(values []float64) float64 {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/podgrace/podgrace/e2e/measure"
 )
 
 func TestPercentile(t *testing.T) {
@@ -28,7 +30,7 @@ func TestPercentile(t *testing.T) {
 		{"few values: p99 is the highest", []int{1, 2, 3}, 99, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := percentile(test.sorted, test.p); got != test.want {
+			if got := measure.Percentile(test.sorted, test.p); got != test.want {
 				t.Errorf("percentile %v: got %d, want %d", test.p, got, test.want)
 			}
 		})

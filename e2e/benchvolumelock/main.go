@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/program"
+)
+
+func main() {
+	var o options
+	program.Main("benchvolumelock", o.AddFlags, func(ctx context.Context) error {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return run(ctx, o, os.Stdout, os.Stderr)
+	})
+}
+
+// The drivers of both sides.
+const (
+	gated  = "gated.example.org"
+	beside = "beside.example.org"
+)
+
+type options struct {
+	each, many, held int
+	minute           time.Duration
+}
+
+// AddFlags declares the flags with their defaults.
+func (o *options) AddFlags(f *flag.FlagSet) {
+	f.IntVar(&o.each, "each", 200, "volumes that each side attaches one by one")
+	f.IntVar(&o.many, "many", 500, "volumes that each side attaches at once")
+	f.IntVar(&o.held, "held", 20000, "volumes that are held while memory and processor are measured")
+	f.DurationVar(&o.minute, "for", time.Minute, "how long these are measured")
+}
+
+// Validate says all that is wrong with the options.
+func (o *options) Validate() error {
+	return errors.Join(program.Positive("each", o.each), program.Positive("many", o.many), program.Positive("held", o.held), program.Positive("for", o.minute))
+}
+
+// bench is one run.
+type bench struct {
+	options
+	cluster *cluster.Cluster
+	kube    kubernetes.Interface
+	watcher watcher
+	began   metav1.Time // since when the nodes are ready
+	nodes   []string
+	beats   atomic.Int64
+}
+
+func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
+	c, err := cluster.Start(ctx, cluster.Options{Log: progress})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	w, err := podgrace.Install(ctx, c, podgrace.Options{Log: progress})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Stop()) }()
+	if err := podgrace.AllowVolumeLock(ctx, c, gated); err != nil {
+		return err
+	}
+	b := &bench{options: o, cluster: c, watcher: watcher{waiting: map[string]chan time.Time{}}, began: metav1.Now().Rfc3339Copy()}
+	config := rest.CopyConfig(c.Config)
+	config.QPS = -1
+	if b.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	for _, name := range []string{gated, beside} {
+		if _, err := b.kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("make CSIDriver %s: %w", name, err)
+		}
+	}
+	if err := watch(ctx, b.kube, b.watcher.see, trivial(ctx, b.kube)); err != nil {
+		return err
+	}
+	l, err := b.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Stop()) }()
+	var r result
+	if r.ours, r.theirs, err = b.oneByOne(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "%d volumes were attached one by one\n", 2*o.each)
+	if r.oursAll, r.theirsAll, err = b.atOnce(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "%d volumes were attached at once\n", 2*o.many)
+	if err := b.hold(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "%d volumes are held, of %d nodes\n", o.held, len(b.nodes))
+	if r.rest, err = b.watchRest(ctx, l, progress); err != nil {
+		return err
+	}
+	return report(out, o, r)
+}
+
+// start starts the volume lock.
+func (b *bench) start(ctx context.Context) (*podgrace.VolumeLock, error) {
+	kubeconfig, err := podgrace.VolumeLockKubeconfig(b.cluster)
+	if err != nil {
+		return nil, err
+	}
+	program, err := podgrace.BuildVolumeLock(ctx, filepath.Join(b.cluster.Dir, "bin"))
+	if err != nil {
+		return nil, err
+	}
+	return podgrace.StartVolumeLock(ctx, b.cluster, program, kubeconfig, []string{gated}, "--leader-elect=false")
+}
+
+// oneByOne attaches volumes of both sides in turns.
+func (b *bench) oneByOne(ctx context.Context) (ours, theirs []time.Duration, err error) {
+	mine, others := some(gated, "each", b.each), some(beside, "each", b.each)
+	if err := errors.Join(b.make(ctx, mine), b.make(ctx, others)); err != nil {
+		return nil, nil, err
+	}
+	for i := range mine {
+		for _, side := range []struct {
+			v  volume
+			to *[]time.Duration
+		}{{mine[i], &ours}, {others[i], &theirs}} {
+			took, err := b.attach(ctx, side.v)
+			if err != nil {
+				return nil, nil, err
+			}
+			*side.to = append(*side.to, took)
+		}
+	}
+	return ours, theirs, nil
+}
+
+// atOnce attaches many volumes of each side.
+func (b *bench) atOnce(ctx context.Context) (ours, theirs time.Duration, err error) {
+	mine, others := some(gated, "many", b.many), some(beside, "many", b.many)
+	if err := errors.Join(b.make(ctx, mine), b.make(ctx, others)); err != nil {
+		return 0, 0, err
+	}
+	if ours, err = b.attachAll(ctx, mine); err != nil {
+		return 0, 0, err
+	}
+	theirs, err = b.attachAll(ctx, others)
+	return ours, theirs, err
+}
+
+// hold has the volume lock attach many more.
+func (b *bench) hold(ctx context.Context) error {
+	volumes := some(gated, "held", b.held)
+	if err := b.make(ctx, volumes); err != nil {
+		return err
+	}
+	_, err := b.attachAll(ctx, volumes)
+	return err
+}
