@@ -8,6 +8,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -76,9 +77,11 @@ type Plan struct {
 	New *storagev1.CSIDriver
 	// Locks are made.
 	Locks []v1alpha1.VolumeLock
+	// Replaced are deleted before Locks of their names are made: a person has confirmed that their nodes are rid of the volumes.
+	Replaced []v1alpha1.VolumeLock
 	// Users are the pods for which each of the locks is made, by the lock's name, NAMESPACE/NAME.
 	Users map[string][]string
-	// Standing is how many adopted VolumeLocks are there already.
+	// Standing is how many VolumeLocks of the nodes that use their volumes are there already.
 	Standing int
 	// Shared is how many PersistentVolumes several nodes may mount, which are attached at once.
 	Shared int
@@ -240,15 +243,29 @@ func (p *Plan) use(f *Facts, there *v1alpha1.VolumeLock, on []use) {
 		refuse(TwoNodes, fmt.Sprintf("volume %s is used on %d nodes: %s", u.volume.Name, len(on), strings.Join(where, ", ")), "delete the pods on all but one of them, and wait until they are gone")
 	case n == nil || n.UID == "" || n.Status.NodeInfo.BootID == "":
 		refuse(NodeUnknown, fmt.Sprintf("volume %s is used on node %s (%s), and there is no such Node that says which boot it has", u.volume.Name, u.node, console.Some(u.pods, 3, ", ")), "wait until the pods are gone, or the Node is back")
-	case there == nil:
+	case there == nil || confirmed(f, there):
+		if there != nil {
+			p.Replaced = append(p.Replaced, *there)
+		}
 		l := lockFor(f.Driver, u, v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: n.Status.NodeInfo.BootID})
 		p.Locks, p.Users[l.Name] = append(p.Locks, l), u.pods
-	case !there.Spec.Adopted || there.Spec.Node.UID != n.UID || there.Spec.Node.BootID != n.Status.NodeInfo.BootID:
-		refuse(Locked, fmt.Sprintf("volume %s is used on node %s (%s), and a VolumeLock of before does not say so: %s", u.volume.Name, u.node, console.Some(u.pods, 3, ", "), volumelock.Whose(there)),
-			"if that node does not use it any more: kubectl podgrace volumelock confirm "+there.Name)
+	case there.Spec.Node.UID != n.UID:
+		refuse(Locked, fmt.Sprintf("volume %s is used on node %s (%s), and a VolumeLock of before is of another Node (UID %s): %s", u.volume.Name, u.node, console.Some(u.pods, 3, ", "), there.Spec.Node.UID, volumelock.Whose(there)),
+			"if that one does not use it any more: kubectl podgrace volumelock confirm "+there.Name+", and this command again")
 	default:
 		p.Standing++
 	}
+}
+
+// confirmed says whether a person has confirmed, since the CSIDriver is as it is, that the holder of a lock is rid of the volume. The volume lock goes by that only once the driver is gated, and
+// a CSIDriver that is made anew makes it void (volumelock.Release): that the lock gives way to those who use the volume is for the adoption to see to. A lock of the very node counts
+// without it, whatever its boot and however it was taken: under a CSIDriver of another UID it is taken for one of a boot that may have mounted without asking.
+func confirmed(f *Facts, l *v1alpha1.VolumeLock) bool {
+	var driver types.UID
+	if f.Object != nil {
+		driver = f.Object.UID
+	}
+	return l.Status.Release != nil && l.Annotations[v1alpha1.AnnotationConfirmRelease] == volumelock.Confirmation(l) && volumelock.DriverUID(l) == driver
 }
 
 // lockFor is the VolumeLock of a volume that a node had mounted before.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/volumelock"
 )
 
 const driver = "nfs.csi.k8s.io"
@@ -78,12 +79,13 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// A VolumeLock of before counts only where it says of this boot that its kubelet does not tell; one that the kubelet's word releases would be released beside a mount.
+// A VolumeLock of before counts where it is of this Node: that its boot may have mounted without asking the volume lock sees by the CSIDriver's UID. One of another Node stands against it, until
+// a person confirms its release, under the CSIDriver that there is.
 func TestLockOfBefore(t *testing.T) {
 	t.Parallel()
 	pv := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}}}}
-	facts := Facts{Driver: driver, Gated: []string{driver}, Object: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}, Volumes: []corev1.PersistentVolume{pv},
+	facts := Facts{Driver: driver, Gated: []string{driver}, Object: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "put-back"}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}, Volumes: []corev1.PersistentVolume{pv},
 		Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "b"}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}},
 		Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0"}, Spec: corev1.PodSpec{NodeName: "n",
 			Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}}}
@@ -91,20 +93,36 @@ func TestLockOfBefore(t *testing.T) {
 	if len(own.Locks) != 1 || own.Refused() {
 		t.Fatalf("%+v", own)
 	}
+	confirmed := func(l *v1alpha1.VolumeLock) {
+		l.Spec.Node.UID, l.Status.DriverUID = "v", new(facts.Object.UID)
+		l.Status.Release = &v1alpha1.VolumeRelease{Since: metav1.NowMicro()}
+		l.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(l)}
+	}
 	for name, tc := range map[string]struct {
-		change  func(*v1alpha1.VolumeLock)
-		refused bool
+		change            func(*v1alpha1.VolumeLock)
+		refused, replaced bool
 	}{
-		"its own":         {func(*v1alpha1.VolumeLock) {}, false},
-		"not adopted":     {func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false }, true},
-		"an earlier boot": {func(l *v1alpha1.VolumeLock) { l.Spec.Node.BootID = "a" }, true},
-		"another node":    {func(l *v1alpha1.VolumeLock) { l.Spec.Node.UID = "v" }, true},
+		"its own":         {func(*v1alpha1.VolumeLock) {}, false, false},
+		"not adopted":     {func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false }, false, false},
+		"an earlier boot": {func(l *v1alpha1.VolumeLock) { l.Spec.Node.BootID = "a" }, false, false},
+		"another node":    {func(l *v1alpha1.VolumeLock) { l.Spec.Node.Name, l.Spec.Node.UID = "m", "v" }, true, false},
+		"made anew":       {func(l *v1alpha1.VolumeLock) { l.Spec.Node.UID = "v" }, true, false},
+		"confirmed":       {confirmed, false, true},
+		"confirmed under another CSIDriver": {func(l *v1alpha1.VolumeLock) {
+			confirmed(l)
+			*l.Status.DriverUID = "gated"
+		}, true, false},
+		"an earlier release confirmed": {func(l *v1alpha1.VolumeLock) {
+			confirmed(l)
+			l.Status.Release.Attachment = "later"
+		}, true, false},
 	} {
 		l := own.Locks[0].DeepCopy()
 		tc.change(l)
 		f := facts
 		f.Locks = []v1alpha1.VolumeLock{*l}
-		if p := PlanFor(&f, Waivable()...); p.Refused() != tc.refused || len(p.Locks) > 0 {
+		p := PlanFor(&f, Waivable()...)
+		if standing := !tc.refused && !tc.replaced; p.Refused() != tc.refused || len(p.Replaced) != len(p.Locks) || len(p.Locks) > 0 != tc.replaced || p.Standing > 0 != standing {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}

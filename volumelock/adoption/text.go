@@ -46,8 +46,11 @@ func (p *Plan) Text(style console.Style) string {
 	} else {
 		page.Row("Mounted", "no volume, by what the pods say, that is not adopted already")
 	}
+	if len(p.Replaced) > 0 {
+		page.Row("", fmt.Sprintf("In the place of %s, whose nodes are confirmed to be rid of them: %s.", console.Plural(len(p.Replaced), "VolumeLock", "VolumeLocks"), console.Some(names(p.Replaced), 3, ", ")))
+	}
 	if p.Standing > 0 {
-		page.Row("", fmt.Sprintf("%s there already.", console.Plural(p.Standing, "VolumeLock for them is", "VolumeLocks for them are")))
+		page.Row("", fmt.Sprintf("%s there already, of the nodes that use their volumes.", console.Plural(p.Standing, "VolumeLock is", "VolumeLocks are")))
 	}
 	if p.Shared > 0 {
 		page.Row("Shared", fmt.Sprintf("%s by several nodes, and attached at once.", console.Plural(p.Shared, "PersistentVolume may be mounted", "PersistentVolumes may be mounted")))

@@ -102,7 +102,7 @@ func (a *Adopter) begin(ctx context.Context, kube client.Client, p *adoption.Pla
 			return err
 		}
 	}
-	if err := a.take(ctx, kube, p.Locks); err != nil {
+	if err := a.take(ctx, kube, p); err != nil {
 		return fmt.Errorf("CSIDriver %s was not changed: %w", p.Driver, err)
 	}
 	switch {
@@ -118,11 +118,19 @@ func (a *Adopter) begin(ctx context.Context, kube client.Client, p *adoption.Pla
 	return nil
 }
 
-// take makes VolumeLocks.
-func (a *Adopter) take(ctx context.Context, kube client.Client, locks []v1alpha1.VolumeLock) error {
-	for i := range locks {
-		l := locks[i].DeepCopy()
+// take makes VolumeLocks, in the place of those whose nodes are confirmed to be rid of the volume.
+func (a *Adopter) take(ctx context.Context, kube client.Client, p *adoption.Plan) error {
+	for i := range p.Replaced {
+		l := &p.Replaced[i]
+		if err := kube.Delete(ctx, l, client.Preconditions{UID: &l.UID, ResourceVersion: &l.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete the VolumeLock of volume %s, which node %s is confirmed to be rid of: %w", l.Spec.PersistentVolume, l.Spec.Node.Name, err)
+		}
+	}
+	for i := range p.Locks {
+		l := p.Locks[i].DeepCopy()
+		replaces := slices.ContainsFunc(p.Replaced, func(r v1alpha1.VolumeLock) bool { return r.Name == l.Name })
 		switch err := kube.Create(ctx, l); {
+		case apierrors.IsAlreadyExists(err) && replaces && a.Session.DryRun: // what was to be deleted is there
 		case apierrors.IsAlreadyExists(err):
 			return fmt.Errorf("VolumeLock %s of volume %s was made meanwhile: look again", l.Name, l.Spec.PersistentVolume)
 		case err != nil:
@@ -198,7 +206,7 @@ func (a *Adopter) settle(ctx context.Context, driver string) (bool, error) {
 				return false, err
 			}
 		case len(p.Locks) > 0:
-			if err := a.take(ctx, client.WithFieldOwner(a.Kube, fieldManager), p.Locks); err != nil {
+			if err := a.take(ctx, client.WithFieldOwner(a.Kube, fieldManager), p); err != nil {
 				return false, err
 			}
 			fmt.Fprintf(out, "Adopted %s of pods that came meanwhile.\n", console.Plural(len(p.Locks), "volume", "volumes"))

@@ -22,6 +22,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/volumelock/adoption"
 )
 
@@ -297,5 +298,50 @@ func TestLeaveRefuses(t *testing.T) {
 	a.Despite = adoption.Waivable()
 	if done, err := a.Leave(t.Context(), driver); done || err != nil || !strings.Contains(out.String(), "pods wait for it on b") {
 		t.Errorf("%t, %v\n%s", done, err, out)
+	}
+}
+
+// TestPutBackUnderLocks: a chart put the CSIDriver back under volumes that are held. Their pods go on to run, and it is adopted again beside the locks of before; that of a node which a person
+// confirms to be rid of its volume gives way to the node that uses it.
+func TestPutBackUnderLocks(t *testing.T) {
+	t.Parallel()
+	for _, confirmed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("confirmed %t", confirmed), func(t *testing.T) {
+			t.Parallel()
+			kube, out := newKube(objects()...), &bytes.Buffer{}
+			a := adopter(kube, out)
+			if done, err := a.Adopt(t.Context(), driver); !done || err != nil {
+				t.Fatalf("%t, %v\n%s", done, err, out)
+			}
+			back := objects()[0]
+			if err := errors.Join(kube.Delete(t.Context(), get(t, kube, driver, &storagev1.CSIDriver{})), kube.Create(t.Context(), back)); err != nil {
+				t.Fatal(err)
+			}
+			a.Despite = []adoption.Code{adoption.Managed} // who put it back was told
+			was := locked(t, kube)[0]
+			if confirmed {
+				was.UID = "lock"
+				was.Status.DriverUID, was.Status.Release = new(back.GetUID()), &v1alpha1.VolumeRelease{Since: metav1.NowMicro()}
+				was.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(&was)}
+				if err := errors.Join(kube.Update(t.Context(), &was), kube.Delete(t.Context(), pod("db-0", "a")), kube.Create(t.Context(), pod("db-1", "b"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.Session.DryRun = true
+			if done, err := a.Adopt(t.Context(), driver); !done || err != nil {
+				t.Fatalf("a dry run: %t, %v\n%s", done, err, out)
+			}
+			a.Session.DryRun = false
+			if done, err := a.Adopt(t.Context(), driver); !done || err != nil {
+				t.Fatalf("%t, %v\n%s", done, err, out)
+			}
+			holder := "a"
+			if confirmed {
+				holder = "b"
+			}
+			if now := locked(t, kube); len(now) != 1 || now[0].Spec.Node.Name != holder || !now[0].Spec.Adopted || now[0].Status.Release != nil {
+				t.Errorf("the locks are %+v", now)
+			}
+		})
 	}
 }
