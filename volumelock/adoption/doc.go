@@ -5,6 +5,7 @@
 //	plan.go    adopting: what is written in which order, and what stands against it
 //	owner.go   who would put the old CSIDriver back
 //	leave.go   the way back
+//	beyond.go  what is in a plan that was not in the one that a person has agreed to
 //	text.go    both for a person
 //
 // attachRequired can't be changed (pkg/apis/storage/validation/validation.go, ValidateCSIDriverUpdate, v1.36.3), so that the CSIDriver is deleted and made anew. In between there is none, which

@@ -71,6 +71,8 @@ type Obstacle struct {
 type Plan struct {
 	Driver string
 	Stage  Stage
+	// Object is the CSIDriver as it was read; nil: there is none.
+	Object *storagev1.CSIDriver
 	// Old is the CSIDriver that is deleted; nil: none is.
 	Old *storagev1.CSIDriver
 	// New is the CSIDriver that is made; nil: none is.
@@ -99,7 +101,7 @@ func refused(all []Obstacle) bool {
 
 // PlanFor plans an adoption, in spite of these obstacles.
 func PlanFor(f *Facts, despite ...Code) *Plan {
-	p := &Plan{Driver: f.Driver, Stage: stage(f), Users: map[string][]string{}}
+	p := &Plan{Driver: f.Driver, Stage: stage(f), Object: f.Object, Users: map[string][]string{}}
 	switch p.Stage {
 	case None:
 		p.Obstacles = append(p.Obstacles, Obstacle{Code: NoDriver, What: "there is no CSIDriver " + f.Driver, Help: "kubectl get csidrivers lists those that are there"})

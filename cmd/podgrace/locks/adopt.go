@@ -38,13 +38,47 @@ const (
 	patience = time.Minute
 )
 
+// plan is that of an adoption, or of the way back.
+type plan[P any] interface {
+	Text(style console.Style) string
+	Refused() bool
+	// Beyond says what it does that the one that was shown does not; empty: nothing.
+	Beyond(shown P) string
+}
+
+// agreed asks, and looks again after the answer, which may have taken an hour. What is more than was shown is shown, and asked for, too; where nobody is asked it ends there. False: nobody agreed, or
+// something stands against it now.
+func agreed[P plan[P]](ctx context.Context, s *confirm.Session, what, driver string, shown P, look func(shown P) (P, error)) (P, bool, error) {
+	for {
+		if yes, err := s.Agreed(ctx, what, driver); !yes || err != nil {
+			return shown, false, err
+		}
+		now, err := look(shown)
+		if err != nil {
+			return shown, false, err
+		}
+		more := now.Beyond(shown)
+		if more == "" {
+			return now, true, nil
+		}
+		fmt.Fprintf(s.Out, "\nMeanwhile it is not what was shown: %s.\n\n%s", more, now.Text(s.Style))
+		switch {
+		case now.Refused():
+			return now, false, nil
+		case s.Yes:
+			return now, false, fmt.Errorf("driver %s is not as it was shown, %s: nothing was done, look and give the command again", driver, more)
+		}
+		shown = now
+	}
+}
+
 // Adopt says whether the driver is adopted.
 func (a *Adopter) Adopt(ctx context.Context, driver string) (bool, error) {
-	f, err := a.Facts(ctx, driver)
+	p, err := a.plan(ctx, driver)
 	if err != nil {
 		return false, err
 	}
-	s, p := a.Session, adoption.PlanFor(f, a.Despite...)
+	s := a.Session
 	fmt.Fprint(s.Out, p.Text(s.Style))
 	switch {
 	case p.Refused():
@@ -56,12 +90,27 @@ func (a *Adopter) Adopt(ctx context.Context, driver string) (bool, error) {
 		return false, err
 	}
 	if s.DryRun {
-		return a.tried(a.begin(ctx, client.NewDryRunClient(a.Kube), p))
+		kube := client.NewDryRunClient(a.Kube)
+		if err = a.begin(ctx, kube, p); err == nil {
+			err = a.turn(ctx, kube, p)
+		}
+		return a.tried(err)
 	}
-	if agreed, err := s.Agreed(ctx, "the driver's name to have it adopted", driver); !agreed || err != nil {
+	p, yes, err := agreed(ctx, s, "the driver's name to have it adopted", driver, p, func(*adoption.Plan) (*adoption.Plan, error) { return a.plan(ctx, driver) })
+	switch {
+	case !yes || err != nil:
+		return false, err
+	case p.Stage == adoption.Adopted: // by another one
+		return true, a.forget(ctx, driver)
+	}
+	kube := client.WithFieldOwner(a.Kube, fieldManager)
+	if err := a.begin(ctx, kube, p); err != nil {
 		return false, err
 	}
-	if err := a.begin(ctx, client.WithFieldOwner(a.Kube, fieldManager), p); err != nil {
+	if goesOn, err := a.look(ctx, kube, p); !goesOn || err != nil {
+		return false, err
+	}
+	if err := a.turn(ctx, kube, p); err != nil {
 		return false, err
 	}
 	if p.New != nil {
@@ -70,6 +119,14 @@ func (a *Adopter) Adopt(ctx context.Context, driver string) (bool, error) {
 		}
 	}
 	return a.settle(ctx, driver)
+}
+
+func (a *Adopter) plan(ctx context.Context, driver string) (*adoption.Plan, error) {
+	f, err := a.Facts(ctx, driver)
+	if err != nil {
+		return nil, err
+	}
+	return adoption.PlanFor(f, a.Despite...), nil
 }
 
 // show prints the CSIDriver that is to be made, so that whoever has the text can make it.
@@ -95,7 +152,7 @@ func (a *Adopter) tried(err error) (bool, error) {
 	return true, nil
 }
 
-// begin does what comes before the CSIDriver is made anew.
+// begin does what comes before the CSIDriver is changed.
 func (a *Adopter) begin(ctx context.Context, kube client.Client, p *adoption.Plan) error {
 	if p.Old != nil {
 		if err := keep(ctx, kube, a.Namespace, p.New); err != nil {
@@ -105,15 +162,40 @@ func (a *Adopter) begin(ctx context.Context, kube client.Client, p *adoption.Pla
 	if err := a.take(ctx, kube, p); err != nil {
 		return fmt.Errorf("CSIDriver %s was not changed: %w", p.Driver, err)
 	}
+	return nil
+}
+
+// looks is how often it is looked again before the CSIDriver is deleted, since pods come all the time.
+const looks = 3
+
+// look looks for the last time before the CSIDriver is changed, since to make many VolumeLocks takes a while: what pods use that came meanwhile gets one, too. False: something stands against it.
+func (a *Adopter) look(ctx context.Context, kube client.Client, shown *adoption.Plan) (bool, error) {
+	for range looks {
+		p, err := a.plan(ctx, shown.Driver)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("CSIDriver %s was not changed: %w", shown.Driver, err)
+		case p.Refused():
+			fmt.Fprint(a.Session.Out, p.Text(a.Session.Style))
+			fmt.Fprintf(a.Session.Out, "CSIDriver %s was not changed; the VolumeLocks that were made stay, for when the command is given again.\n", p.Driver)
+			return false, nil
+		case len(p.Locks) == 0:
+			return true, nil
+		}
+		if err := a.take(ctx, kube, p); err != nil {
+			return false, fmt.Errorf("CSIDriver %s was not changed: %w", p.Driver, err)
+		}
+	}
+	return true, nil // what comes later is found once kubelets have seen the CSIDriver
+}
+
+// turn deletes the CSIDriver that is to be made anew, or marks the one that stays, as they were shown.
+func (a *Adopter) turn(ctx context.Context, kube client.Client, p *adoption.Plan) error {
 	switch {
 	case p.Old != nil:
 		return remove(ctx, kube, p.Old)
 	case p.Stage == adoption.Attaches:
-		d, err := a.driver(ctx, p.Driver)
-		if err != nil || d == nil {
-			return errors.Join(err, fmt.Errorf("CSIDriver %s is gone meanwhile", p.Driver))
-		}
-		return mark(ctx, kube, d, v1alpha1.GatedAdopting)
+		return mark(ctx, kube, p.Object, v1alpha1.GatedAdopting)
 	}
 	return nil
 }

@@ -345,3 +345,167 @@ func TestPutBackUnderLocks(t *testing.T) {
 		})
 	}
 }
+
+// asking is an adopter who is asked, and types the driver's name as often as that is; before each answer, counted from 0, something happens.
+func asking(kube client.Client, out *bytes.Buffer, before func(int)) *Adopter {
+	a := adopter(kube, out)
+	a.Session.Yes = false
+	line, at, answers := driver+"\n", 0, 0
+	a.Session.In = readerFunc(func(to []byte) (int, error) {
+		if at == 0 {
+			before(answers)
+			answers++
+		}
+		n := copy(to, line[at:])
+		at = (at + n) % len(line)
+		return n, nil
+	})
+	return a
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(to []byte) (int, error) { return f(to) }
+
+// TestLooksAgain: what becomes of the cluster while the question stands is shown, and asked for, before anything is done; where nobody is asked, or it is refused now, nothing is. What is less
+// than was shown needs no other word.
+func TestLooksAgain(t *testing.T) {
+	t.Parallel()
+	other := func(name, claim string) []client.Object {
+		v, p := objects()[2].(*corev1.PersistentVolume), pod("other-0", "b")
+		v.Name, v.Spec.CSI.VolumeHandle, v.Spec.ClaimRef.Name = name, name, claim
+		p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = claim
+		return []client.Object{v, p}
+	}
+	for name, tc := range map[string]struct {
+		meanwhile []client.Object // are made
+		change    func(*storagev1.CSIDriver)
+		ends      bool // a pod
+		questions int
+		done      bool
+		says      string
+	}{
+		"nothing":               {questions: 1, done: true},
+		"a pod ends":            {ends: true, questions: 1, done: true},
+		"another volume":        {meanwhile: other("pv2", "more"), questions: 2, done: true, says: "Meanwhile it is not what was shown: 1 volume is to be adopted (pv2)."},
+		"another node":          {meanwhile: []client.Object{pod("db-1", "b")}, questions: 1, says: "volume pv is used on 2 nodes"},
+		"the CSIDriver changed": {change: func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = new(true) }, questions: 2, done: true, says: "somebody changed the CSIDriver"},
+	} {
+		for _, yes := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, yes %t", name, yes), func(t *testing.T) {
+				t.Parallel()
+				kube, out := newKube(objects()...), &bytes.Buffer{}
+				happens := func() {
+					for _, o := range tc.meanwhile {
+						if err := kube.Create(t.Context(), o.DeepCopyObject().(client.Object)); err != nil {
+							t.Error(err)
+						}
+					}
+					d := get(t, kube, driver, &storagev1.CSIDriver{})
+					if tc.change != nil {
+						tc.change(d)
+						if err := kube.Update(t.Context(), d); err != nil {
+							t.Error(err)
+						}
+					}
+					if tc.ends {
+						if err := kube.Delete(t.Context(), pod("db-0", "a")); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				questions := 0
+				a := asking(kube, out, func(n int) {
+					if questions = n + 1; n == 0 {
+						happens()
+					}
+				})
+				a.Despite = []adoption.Code{adoption.Managed}
+				a.Session.Yes = yes
+				if yes { // the moment between the two looks
+					looked := 0
+					a.Kube = interceptor.NewClient(kube, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+						err := c.List(ctx, l, opts...)
+						if _, pods := l.(*corev1.PodList); pods {
+							if looked++; looked == 1 {
+								happens()
+							}
+						}
+						return err
+					}})
+				}
+				done, err := a.Adopt(t.Context(), driver)
+				again := tc.questions > 1
+				if done != (tc.done && !(yes && again)) || (err != nil) != (yes && again) || !yes && questions != tc.questions {
+					t.Errorf("%t, %v, after %d questions\n%s", done, err, questions, out)
+				}
+				if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), tc.says) {
+					t.Errorf("it lacks %q\n%s", tc.says, out)
+				}
+				if d := get(t, kube, driver, &storagev1.CSIDriver{}); !done && (d.UID != "old" || len(locked(t, kube)) > 0) {
+					t.Errorf("it was changed: %+v, %+v", d, locked(t, kube))
+				}
+			})
+		}
+	}
+}
+
+// TestLastLook: what a pod uses that came while the VolumeLocks were made has one before the CSIDriver is deleted, and what stands against it then ends it.
+func TestLastLook(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("refused %t", refused), func(t *testing.T) {
+			t.Parallel()
+			kube, out := newKube(objects()...), &bytes.Buffer{}
+			second := objects()[2].(*corev1.PersistentVolume)
+			second.Name, second.Spec.CSI.VolumeHandle, second.Spec.ClaimRef.Name = "pv2", "h2", "more"
+			late := pod("db-1", "b")
+			if !refused {
+				late.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "more"
+			}
+			busy := interceptor.NewClient(kube, interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if l, is := o.(*v1alpha1.VolumeLock); is && l.Spec.PersistentVolume == "pv" {
+						if err := errors.Join(c.Create(ctx, second), c.Create(ctx, late)); err != nil {
+							t.Error(err)
+						}
+					}
+					return c.Create(ctx, o, opts...)
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+					if _, is := o.(*storagev1.CSIDriver); is && (refused || len(locked(t, kube)) != 2) {
+						t.Errorf("the CSIDriver is deleted beside %+v", locked(t, kube))
+					}
+					return c.Delete(ctx, o, opts...)
+				},
+			})
+			if done, err := adopter(busy, out).Adopt(t.Context(), driver); done == refused || err != nil {
+				t.Errorf("%t, %v\n%s", done, err, out)
+			}
+		})
+	}
+}
+
+// TestLeaveLooksAgain: a pod that begins to wait while the question stands would mount at once.
+func TestLeaveLooksAgain(t *testing.T) {
+	t.Parallel()
+	kube, out := newKube(objects()...), &bytes.Buffer{}
+	if done, err := adopter(kube, out).Adopt(t.Context(), driver); !done || err != nil {
+		t.Fatalf("%t, %v\n%s", done, err, out)
+	}
+	a := asking(kube, out, func(int) {
+		waits := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-b"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "b", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}}}
+		if err := kube.Create(t.Context(), waits); err != nil {
+			t.Error(err)
+		}
+	})
+	if done, err := a.Leave(t.Context(), driver); done || err != nil || !strings.Contains(out.String(), "pods wait for it on b") {
+		t.Errorf("%t, %v\n%s", done, err, out)
+	}
+	if d := get(t, kube, driver, &storagev1.CSIDriver{}); !*d.Spec.AttachRequired {
+		t.Errorf("it is %+v", d)
+	}
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "podgrace-system", Name: keptName(driver)}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the copy is still there: %v", err)
+	}
+}

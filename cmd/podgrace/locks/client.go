@@ -58,31 +58,36 @@ func all[T any, L client.ObjectList](ctx context.Context, kube client.Reader, li
 	}
 }
 
-// Facts reads what an adoption, or the way back, is planned by.
+// Facts reads what an adoption is planned by.
 func (c *Client) Facts(ctx context.Context, driver string) (*adoption.Facts, error) {
-	f := &adoption.Facts{Driver: driver}
-	var err error
-	if f.Object, err = c.driver(ctx, driver); err != nil {
+	f, err := c.HolderFacts(ctx, driver)
+	if err != nil {
 		return nil, err
 	}
-	if f.Kept, err = c.kept(ctx, driver); err != nil {
-		return nil, err
-	}
-	var errs [7]error
-	f.Volumes, errs[0] = all(ctx, c.Kube, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items })
-	f.Nodes, errs[1] = all(ctx, c.Kube, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items })
-	f.CSINodes, errs[2] = all(ctx, c.Kube, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items })
-	f.Attachments, errs[3] = all(ctx, c.Kube, &storagev1.VolumeAttachmentList{}, func(l *storagev1.VolumeAttachmentList) []storagev1.VolumeAttachment { return l.Items })
-	f.Locks, errs[4] = all(ctx, c.Kube, &v1alpha1.VolumeLockList{}, func(l *v1alpha1.VolumeLockList) []v1alpha1.VolumeLock { return l.Items })
-	f.Receipts, errs[5] = all(ctx, c.Kube, &v1alpha1.FenceReceiptList{}, func(l *v1alpha1.FenceReceiptList) []v1alpha1.FenceReceipt { return l.Items })
-	if meta.IsNoMatchError(errs[4]) {
-		return nil, errors.New("there is no kind VolumeLock in this cluster: install Podgrace's CustomResourceDefinitions first (docs/volume-lock.md)")
-	}
-	if meta.IsNoMatchError(errs[5]) {
-		errs[5] = nil // nothing is fenced here
+	var errs [4]error
+	f.Nodes, errs[0] = all(ctx, c.Kube, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items })
+	f.CSINodes, errs[1] = all(ctx, c.Kube, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items })
+	f.Receipts, errs[2] = all(ctx, c.Kube, &v1alpha1.FenceReceiptList{}, func(l *v1alpha1.FenceReceiptList) []v1alpha1.FenceReceipt { return l.Items })
+	if meta.IsNoMatchError(errs[2]) {
+		errs[2] = nil // nothing is fenced here
 	}
 	f.Gated, f.GatedUnknown = c.gated(ctx)
-	f.Pods, errs[6] = all(ctx, c.Kube, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items })
+	f.Pods, errs[3] = all(ctx, c.Kube, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items })
+	return f, errors.Join(errs[:]...)
+}
+
+// HolderFacts reads what the way back is planned by, which is neither nodes nor pods: who holds and who waits. VolumeAttachments are read last.
+func (c *Client) HolderFacts(ctx context.Context, driver string) (*adoption.Facts, error) {
+	f := &adoption.Facts{Driver: driver}
+	var errs [5]error
+	f.Object, errs[0] = c.driver(ctx, driver)
+	f.Kept, errs[1] = c.kept(ctx, driver)
+	f.Volumes, errs[2] = all(ctx, c.Kube, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items })
+	f.Locks, errs[3] = all(ctx, c.Kube, &v1alpha1.VolumeLockList{}, func(l *v1alpha1.VolumeLockList) []v1alpha1.VolumeLock { return l.Items })
+	if meta.IsNoMatchError(errs[3]) {
+		return nil, errors.New("there is no kind VolumeLock in this cluster: install Podgrace's CustomResourceDefinitions first (docs/volume-lock.md)")
+	}
+	f.Attachments, errs[4] = all(ctx, c.Kube, &storagev1.VolumeAttachmentList{}, func(l *storagev1.VolumeAttachmentList) []storagev1.VolumeAttachment { return l.Items })
 	return f, errors.Join(errs[:]...)
 }
 

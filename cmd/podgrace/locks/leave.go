@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,11 +12,11 @@ import (
 
 // Leave says whether the driver is gated no more.
 func (a *Adopter) Leave(ctx context.Context, driver string) (bool, error) {
-	f, err := a.Facts(ctx, driver)
+	l, err := a.leaving(ctx, driver)
 	if err != nil {
 		return false, err
 	}
-	s, l := a.Session, adoption.Leave(f, a.Despite...)
+	s := a.Session
 	fmt.Fprint(s.Out, l.Text(s.Style))
 	if l.Refused() {
 		return false, nil
@@ -28,13 +29,30 @@ func (a *Adopter) Leave(ctx context.Context, driver string) (bool, error) {
 		return false, err
 	}
 	if s.DryRun {
-		return a.tried(a.withdraw(ctx, client.NewDryRunClient(a.Kube), l))
+		kube := client.NewDryRunClient(a.Kube)
+		if err = a.copied(ctx, kube, l); err == nil && l.Old != nil {
+			err = remove(ctx, kube, l.Old)
+		}
+		return a.tried(err)
 	}
-	if agreed, err := s.Agreed(ctx, "the driver's name to take it out of the volume lock", driver); !agreed || err != nil {
+	// The copy is made before the last look, so that nothing is between that and the deletion: who begins to wait for a volume meanwhile would mount it at once.
+	kube := client.WithFieldOwner(a.Kube, fieldManager)
+	l, yes, err := agreed(ctx, s, "the driver's name to take it out of the volume lock", driver, l, func(shown *adoption.Leaving) (*adoption.Leaving, error) {
+		if err := a.copied(ctx, kube, shown); err != nil {
+			return nil, err
+		}
+		return a.leaving(ctx, driver)
+	})
+	if !yes || err != nil {
+		if l.Old != nil { // it is there, so that the copy is for nothing
+			err = errors.Join(err, a.forget(ctx, driver))
+		}
 		return false, err
 	}
-	if err := a.withdraw(ctx, client.WithFieldOwner(a.Kube, fieldManager), l); err != nil {
-		return false, err
+	if l.Old != nil {
+		if err := remove(ctx, kube, l.Old); err != nil {
+			return false, err
+		}
 	}
 	if l.New != nil {
 		if err := a.create(ctx, l.New); err != nil {
@@ -51,13 +69,18 @@ func (a *Adopter) Leave(ctx context.Context, driver string) (bool, error) {
 	return true, a.forget(ctx, driver)
 }
 
-// withdraw does what comes before the CSIDriver is made anew.
-func (a *Adopter) withdraw(ctx context.Context, kube client.Client, l *adoption.Leaving) error {
+func (a *Adopter) leaving(ctx context.Context, driver string) (*adoption.Leaving, error) {
+	f, err := a.HolderFacts(ctx, driver)
+	if err != nil {
+		return nil, err
+	}
+	return adoption.Leave(f, a.Despite...), nil
+}
+
+// copied keeps a copy of the CSIDriver that is to be made, before the one of its name is deleted.
+func (a *Adopter) copied(ctx context.Context, kube client.Client, l *adoption.Leaving) error {
 	if l.Old == nil {
 		return nil
 	}
-	if err := keep(ctx, kube, a.Namespace, l.New); err != nil {
-		return err
-	}
-	return remove(ctx, kube, l.Old)
+	return keep(ctx, kube, a.Namespace, l.New)
 }
