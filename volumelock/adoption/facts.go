@@ -88,14 +88,14 @@ func (f *Facts) uses() (all []use, shared int) {
 			if who := p.Namespace + "/" + p.Name; !slices.Contains(all[j].pods, who) {
 				all[j].pods = append(all[j].pods, who)
 			}
-			all[j].begun = all[j].begun || begun(p)
+			all[j].begun = all[j].begun || Begun(p)
 		}
 	}
 	return all, shared
 }
 
-// begun says whether a pod's volumes are mounted: its sandbox is made after that (pkg/kubelet/kubelet.go, SyncPod: WaitForAttachAndMount, v1.36.3).
-func begun(p *corev1.Pod) bool {
+// Begun says whether a pod's volumes are mounted: its sandbox is made after that (pkg/kubelet/kubelet.go, SyncPod: WaitForAttachAndMount, v1.36.3).
+func Begun(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodRunning || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
 	})

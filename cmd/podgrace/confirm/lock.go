@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -20,9 +21,9 @@ type LockFacts struct {
 	// Node of the name that it has; nil: there is none, or it can't be read, which NodeUnknown says.
 	Node        *corev1.Node
 	NodeUnknown string
-	// Pods of that node which use the volume. PodsUnknown says why they could not be read.
-	Pods        []string
-	PodsUnknown string
+	// Pods of that node which use the volume, or may; Waiting are those that can't yet, since the holder is an earlier Node of the name. PodsUnknown says why they could not be read.
+	Pods, Waiting []string
+	PodsUnknown   string
 
 	Permission
 }
@@ -87,6 +88,9 @@ func ReportLock(f LockFacts, style Style) string {
 		pods = "unknown: " + f.PodsUnknown
 	}
 	p.Row("Pods", orNone(pods))
+	if len(f.Waiting) > 0 {
+		p.Row("Waiting", console.Some(f.Waiting, 5, ", ")+", of the Node that has the name now")
+	}
 	p.Row("You", f.you())
 	p.Gap()
 	return p.String()
@@ -142,11 +146,19 @@ func endOfLock(f LockFacts, j Judgement, style Style) string {
 		p.Marked(console.Red, "REFUSED", j.Reason)
 		f.granting(p)
 	case Already:
-		p.Marked(console.Green, "CONFIRMED", j.Reason, "The volume lock releases it: kubectl podgrace volumelock list "+f.Lock.Name)
+		p.Marked(console.Green, "CONFIRMED", j.Reason, follows(f.Lock)+" kubectl podgrace volumelock list "+f.Lock.Name+" shows it.")
 	case Ask, Unneeded:
-		p.Marked(console.Green, "CONFIRMED", fmt.Sprintf("node %s does not use volume %s. The volume lock releases it now; it is of this release, and of no later one.", f.Lock.Spec.Node.Name, f.Lock.Spec.PersistentVolume))
+		p.Marked(console.Green, "CONFIRMED", fmt.Sprintf("node %s does not use volume %s. %s It is of this release, and of no later one.", f.Lock.Spec.Node.Name, f.Lock.Spec.PersistentVolume, follows(f.Lock)))
 	case Refused:
 		p.Marked(console.Red, "REFUSED", j.Reason)
 	}
 	return p.String()
+}
+
+// follows says what becomes of a confirmed release: nothing, while the driver is not gated, but that an adoption goes by it.
+func follows(l *v1alpha1.VolumeLock) string {
+	if meta.IsStatusConditionTrue(l.Status.Conditions, v1alpha1.ConditionConflict) {
+		return "Its driver is not gated, and nothing is released before it is: kubectl podgrace volumelock adopt " + l.Spec.Driver + " goes by it if pods of another node use the volume; else confirm it again after that."
+	}
+	return "The volume lock releases it now."
 }

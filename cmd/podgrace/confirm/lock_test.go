@@ -69,6 +69,10 @@ func TestLock(t *testing.T) {
 		"of an earlier release": {change: func(f *confirm.LockFacts) {
 			f.Lock.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "lock/other/then"}
 		}, answer: "worker-3", confirmed: true, writes: 1},
+		"not gated": {change: func(f *confirm.LockFacts) {
+			f.Lock.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue}}
+		}, answer: "worker-3", confirmed: true, writes: 1, says: []string{"CONFIRMED node worker-3 does not use volume db. Its driver is not gated, and nothing is released before it is: kubectl podgrace volumelock adopt nfs.csi.k8s.io"}},
+		"pods wait":    {change: func(f *confirm.LockFacts) { f.Node.UID, f.Waiting = "other", []string{"shop/db-0"} }, answer: "worker-3", confirmed: true, writes: 1, says: []string{"Waiting shop/db-0, of the Node that has the name now"}},
 		"another node": {change: func(f *confirm.LockFacts) { f.Node.UID = "other" }, answer: "worker-3", confirmed: true, writes: 1, says: []string{"another one has its name now (UID other)"}},
 		"rebooted":     {change: func(f *confirm.LockFacts) { f.Lock.Spec.Node.BootID = "earlier" }, answer: "worker-3", confirmed: true, writes: 1, says: []string{"it was rebooted since"}},
 	} {

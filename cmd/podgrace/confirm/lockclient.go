@@ -15,6 +15,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/volumelock/adoption"
 )
 
 // LockClient is a Client that reads VolumeLocks and confirms releases.
@@ -32,18 +33,51 @@ func (c *LockClient) Lock(ctx context.Context, name string) (LockFacts, error) {
 	if err != nil {
 		return LockFacts{}, err
 	}
-	f := LockFacts{Now: c.Clock.Now(), Lock: l}
+	node, unknown := c.nodeOf(ctx, l)
+	return c.facts(ctx, l, node, unknown), nil
+}
+
+// nodeOf is the Node of the name that a lock has; nil: there is none, or it can't be read, and why.
+func (c *LockClient) nodeOf(ctx context.Context, l *v1alpha1.VolumeLock) (*corev1.Node, string) {
 	node, err := c.Kube.CoreV1().Nodes().Get(ctx, l.Spec.Node.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		f.Node = node
-	case !apierrors.IsNotFound(err):
-		f.NodeUnknown = why(err)
+		return node, ""
+	case apierrors.IsNotFound(err):
+		return nil, ""
 	}
-	if f.Pods, err = c.using(ctx, l); err != nil {
+	return nil, why(err)
+}
+
+func (c *LockClient) facts(ctx context.Context, l *v1alpha1.VolumeLock, node *corev1.Node, unknown string) LockFacts {
+	f := LockFacts{Now: c.Clock.Now(), Lock: l, Node: node, NodeUnknown: unknown}
+	pods, err := c.using(ctx, l)
+	if err != nil {
 		f.PodsUnknown = why(err)
 	}
-	return f, nil
+	for i := range pods {
+		if p := &pods[i]; ofAnother(l, node, p) {
+			f.Waiting = append(f.Waiting, podName(p))
+		} else {
+			f.Pods = append(f.Pods, podName(p))
+		}
+	}
+	return f
+}
+
+// ofAnother says whether a pod is of a Node that was made anew under the holder's name, and has not begun: it waits for the very volume that is to be confirmed, and what it is not of is the
+// machine that has it. One that was bound before that Node was made may be of the earlier one, and be about to mount.
+func ofAnother(l *v1alpha1.VolumeLock, n *corev1.Node, p *corev1.Pod) bool {
+	if n == nil || n.UID == l.Spec.Node.UID || adoption.Begun(p) {
+		return false
+	}
+	bound := p.CreationTimestamp
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			bound = c.LastTransitionTime
+		}
+	}
+	return !bound.Before(&n.CreationTimestamp)
 }
 
 // find reads the VolumeLock of the name, or that of the PersistentVolume.
@@ -75,8 +109,8 @@ func lockOf(object map[string]any) (*v1alpha1.VolumeLock, error) {
 	return l, nil
 }
 
-// using are the pods of the holder that use the volume by the PersistentVolume that the lock names.
-func (c *LockClient) using(ctx context.Context, l *v1alpha1.VolumeLock) (names []string, err error) {
+// using are the pods of the holder's name that name the volume, by the PersistentVolume that the lock names.
+func (c *LockClient) using(ctx context.Context, l *v1alpha1.VolumeLock) ([]corev1.Pod, error) {
 	pv, err := c.Kube.CoreV1().PersistentVolumes().Get(ctx, l.Spec.PersistentVolume, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef == nil {
 		return nil, nil
@@ -89,12 +123,9 @@ func (c *LockClient) using(ctx context.Context, l *v1alpha1.VolumeLock) (names [
 	if err != nil {
 		return nil, err
 	}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Spec.NodeName == l.Spec.Node.Name && !graceperiod.Finished(p) && slices.Contains(policy.AllClaimNames(p), claim.Name) {
-			names = append(names, podName(p))
-		}
-	}
-	return names, nil
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Spec.NodeName != l.Spec.Node.Name || graceperiod.Finished(&p) || !slices.Contains(policy.AllClaimNames(&p), claim.Name)
+	}), nil
 }
 
 // Release is of Releaser.
