@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -173,30 +174,45 @@ then gives it to the next one. Name the VolumeLock or its PersistentVolume.
 
 It shows who holds it, what its release waits for and whether you may confirm. Then it
 asks, and sets one annotation, which is of this very release. It is refused before the
-VolumeAttachment is deleted, and beside pods of that node which use the volume. A whole
-node is off: kubectl podgrace confirm node/NODE.
+VolumeAttachment is deleted, and beside pods of that node which use the volume.
+
+With --node it confirms all volumes that a Node holds which is gone (deleted, or made anew
+by the same name) or silent, in one question; it is refused while that Node is ready.
+Name its UID, as the list does. Those that can't be confirmed yet are left.
+
+A node that is there, and off, is confirmed as a whole: kubectl podgrace confirm node/NODE.
+Of one that is gone no receipt counts but that its instance is terminated.
 
 To confirm it takes the verb force-delete on volumelocks.podgrace.dev.
 
 Exit codes: 0 confirmed, or was already, or with --dry-run: it could be
-            1 not confirmed: declined, refused, not permitted, failed
+            1 not confirmed, or not all: declined, refused, not permitted, failed
             2 bad input`
+
+const lockConfirmExample = `  # Which volumes are not released, and why?
+  %[1]s volumelock list
+
+  # By the PersistentVolume; only look
+  %[1]s volumelock confirm db --dry-run
+
+  # The machine of a Node that was deleted is off
+  %[1]s volumelock confirm --node=1b4e28ba-2fa1-11d2-883f-0016d3cca427`
 
 // lockConfirmOptions are those of "volumelock confirm".
 type lockConfirmOptions struct {
 	agreeOptions
 
-	lock string
+	lock, node string
 }
 
 func newLockConfirm(t cli.Terminal, name string) *cobra.Command {
 	o := &lockConfirmOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := &cobra.Command{
-		Use:                   "confirm LOCK",
+		Use:                   "confirm (LOCK | --node=UID)",
 		DisableFlagsInUseLine: true,
-		Short:                 "Confirm that a node is rid of a volume",
+		Short:                 "Confirm that a node is rid of a volume, or of all that it holds",
 		Long:                  lockConfirmLong,
-		Example:               fmt.Sprintf("  # Which volumes are not released, and why?\n  %[1]s volumelock list\n\n  # By the PersistentVolume; only look\n  %[1]s volumelock confirm db --dry-run", name),
+		Example:               fmt.Sprintf(lockConfirmExample, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.parse(args), o.Complete(), o.Validate("confirm")); err != nil {
 				return cli.UsageError{Err: err}
@@ -206,20 +222,33 @@ func newLockConfirm(t cli.Terminal, name string) *cobra.Command {
 				return err
 			}
 			s := &confirm.Session{In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style}
-			confirmed, err := s.Lock(cmd.Context(), &confirm.LockClient{Client: reader}, o.lock)
+			kube := &confirm.LockClient{Client: reader}
+			var confirmed bool
+			if o.node != "" {
+				confirmed, err = s.Holder(cmd.Context(), kube, types.UID(o.node))
+			} else {
+				confirmed, err = s.Lock(cmd.Context(), kube, o.lock)
+			}
 			if err == nil && !confirmed {
 				return cli.ErrNo
 			}
 			return err
 		},
 	}
-	o.AddFlags(cmd.Flags())
+	f := cmd.Flags()
+	f.StringVar(&o.node, "node", "", "the UID of a Node that is gone: confirm all volumes that it holds")
+	o.AddFlags(f)
 	return cmd
 }
 
 func (o *lockConfirmOptions) parse(args []string) error {
-	if len(args) != 1 {
-		return errors.New("which volume? One at a time: a VolumeLock or its PersistentVolume, as kubectl podgrace volumelock list names them")
+	switch {
+	case o.node != "" && len(args) > 0:
+		return errors.New("a volume, or --node for all of a Node: one of the two")
+	case o.node != "":
+		return nil
+	case len(args) != 1:
+		return errors.New("which volume? One at a time: a VolumeLock or its PersistentVolume, as kubectl podgrace volumelock list names them; or --node for all that a Node holds which is gone")
 	}
 	o.lock = strings.TrimPrefix(args[0], "volumelock/")
 	if wrong := validation.IsDNS1123Subdomain(o.lock); len(wrong) > 0 {

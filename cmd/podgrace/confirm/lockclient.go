@@ -1,9 +1,11 @@
 package confirm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +25,10 @@ type LockClient struct {
 	*Client
 }
 
-var _ Releaser = (*LockClient)(nil)
+var (
+	_ Releaser       = (*LockClient)(nil)
+	_ HolderReleaser = (*LockClient)(nil)
+)
 
 var volumeLocks = v1alpha1.GroupVersion.WithResource("volumelocks")
 
@@ -89,16 +94,58 @@ func (c *LockClient) find(ctx context.Context, name string) (*v1alpha1.VolumeLoc
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read VolumeLock %s: %w", name, err)
 	}
+	locks, err := c.locks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(locks, func(l *v1alpha1.VolumeLock) bool { return l.Spec.PersistentVolume == name }); i >= 0 {
+		return locks[i], nil
+	}
+	return nil, fmt.Errorf("there is no VolumeLock %s, and none by a PersistentVolume of that name: nobody holds it", name)
+}
+
+// locks are all VolumeLocks, by the names of their PersistentVolumes.
+func (c *LockClient) locks(ctx context.Context) (all []*v1alpha1.VolumeLock, err error) {
 	list, err := c.Dynamic.Resource(volumeLocks).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list VolumeLocks: %w", err)
 	}
 	for i := range list.Items {
-		if l, err := lockOf(list.Items[i].Object); err == nil && l.Spec.PersistentVolume == name {
-			return l, nil
+		if l, err := lockOf(list.Items[i].Object); err == nil {
+			all = append(all, l)
 		}
 	}
-	return nil, fmt.Errorf("there is no VolumeLock %s, and none by a PersistentVolume of that name: nobody holds it", name)
+	slices.SortFunc(all, func(a, b *v1alpha1.VolumeLock) int {
+		return cmp.Or(strings.Compare(a.Spec.PersistentVolume, b.Spec.PersistentVolume), strings.Compare(a.Name, b.Name))
+	})
+	return all, nil
+}
+
+// Holder is of HolderReleaser.
+func (c *LockClient) Holder(ctx context.Context, uid types.UID) (HolderFacts, error) {
+	locks, err := c.locks(ctx)
+	if err != nil {
+		return HolderFacts{}, err
+	}
+	var others []string // UIDs of Nodes of that name
+	for _, l := range locks {
+		if n := l.Spec.Node; n.Name == string(uid) && !slices.Contains(others, string(n.UID)) {
+			others = append(others, string(n.UID))
+		}
+	}
+	locks = slices.DeleteFunc(locks, func(l *v1alpha1.VolumeLock) bool { return l.Spec.Node.UID != uid })
+	switch {
+	case len(locks) == 0 && len(others) > 0:
+		return HolderFacts{}, fmt.Errorf("%s is the name of a Node, which others may have had or get: give the UID of the one that holds volumes, %s", uid, strings.Join(others, " or "))
+	case len(locks) == 0:
+		return HolderFacts{}, fmt.Errorf("no Node of UID %s holds a volume: kubectl podgrace volumelock list shows who does", uid)
+	}
+	f := HolderFacts{Now: c.Clock.Now(), Name: locks[0].Spec.Node.Name, UID: uid}
+	f.Node, f.NodeUnknown = c.nodeOf(ctx, locks[0])
+	for _, l := range locks {
+		f.Held = append(f.Held, c.facts(ctx, l, f.Node, f.NodeUnknown))
+	}
+	return f, nil
 }
 
 func lockOf(object map[string]any) (*v1alpha1.VolumeLock, error) {

@@ -209,7 +209,7 @@ func (f NodeFacts) attachmentRows(p *console.Page) {
 	}
 	p.Table("Volumes", rows)
 	if locked > 0 {
-		p.Row("", fmt.Sprintf("Of these the node holds %d by a VolumeLock: once it is confirmed off, each goes to the next node that wants it, when its VolumeAttachment is deleted.", locked))
+		p.Row("", fmt.Sprintf("Of these the node holds %d by a VolumeLock: once it is confirmed off, each goes to the next node that wants it, when its VolumeAttachment is deleted; but for what was adopted and has not answered since, which is confirmed itself (kubectl podgrace volumelock confirm).", locked))
 	}
 }
 

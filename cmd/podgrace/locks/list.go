@@ -155,7 +155,7 @@ func (l *List) Text(style console.Style, now time.Time) string {
 			color = console.Yellow
 		}
 		page.Marked(color, "Volume", fmt.Sprintf("%s, driver %s: %s", h.PersistentVolume, h.Driver, console.Printable(h.Volume)))
-		page.Row("Node", fmt.Sprintf("%s, for %s", h.Node, duration.HumanDuration(now.Sub(h.Since.Time))))
+		page.Row("Node", fmt.Sprintf("%s (UID %s), for %s", h.Node, h.NodeUID, duration.HumanDuration(now.Sub(h.Since.Time))))
 		page.Row("State", console.Printable(h.state(now)))
 		if len(h.Waiting) > 0 {
 			page.Row("Waiting", console.Some(h.Waiting, 5, ", "))

@@ -32,14 +32,14 @@ func TestHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: "lock", CreationTimestamp: metav1.NewTime(now.Add(-48 * time.Hour))},
-		Spec: v1alpha1.VolumeLockSpec{Driver: driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: "pv", Node: v1alpha1.BootReference{Name: "a"}}}
+		Spec: v1alpha1.VolumeLockSpec{Driver: driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: "pv", Node: v1alpha1.BootReference{Name: "a", UID: "uid-a"}}}
 	waits := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-b"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "b", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}}}
 	for _, tc := range []struct {
 		name   string
 		change func(*v1alpha1.VolumeLock)
 		says   string
 	}{
-		{"in use", func(*v1alpha1.VolumeLock) {}, "Node a, for 2d State in use Waiting b"},
+		{"in use", func(*v1alpha1.VolumeLock) {}, "Node a (UID uid-a), for 2d State in use Waiting b"},
 		{"asked", func(l *v1alpha1.VolumeLock) {
 			l.Status.Release = &v1alpha1.VolumeRelease{Since: metav1.NewMicroTime(now.Add(-5 * time.Second))}
 		}, "its kubelet is asked whether it still uses it, since 5s"},
