@@ -27,7 +27,7 @@ func certificateOfSamples(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // censusOfSamples is of volumes of each standing, and of one that waits.
 var censusOfSamples = volumelock.Census{
-	Locks: map[volumelock.Standing]int{volumelock.StandingHeld: 5, volumelock.StandingReleasing: 2, volumelock.StandingNodeGone: 1}, OldestRelease: time.Unix(1_000, 0), Waiting: 1, OldestWaiting: time.Unix(2_000, 0),
+	Locks: map[volumelock.Standing]int{volumelock.StandingHeld: 5, volumelock.StandingReleasing: 2, volumelock.StandingNodeGone: 1}, ByDriver: map[string]int{"nfs.csi.k8s.io": 8}, OldestRelease: time.Unix(1_000, 0), Waiting: 1, OldestWaiting: time.Unix(2_000, 0),
 }
 
 // happened is what occurs in the samples, by metric, as values of its labels: what the programs expose from their start on is there without.

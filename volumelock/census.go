@@ -41,6 +41,8 @@ func StandingOf(l *v1alpha1.VolumeLock, node *corev1.Node) Standing {
 // Census is how many volumes are held, and waited for.
 type Census struct {
 	Locks map[Standing]int
+	// ByDriver is how many VolumeLocks each of the gated drivers has, also where that is none.
+	ByDriver map[string]int
 	// OldestRelease is since when the longest release goes on; zero: none does.
 	OldestRelease time.Time
 	// Waiting are VolumeAttachments of gated drivers that are not attached, and OldestWaiting is when the first of them was made; zero: there is none.
@@ -54,13 +56,17 @@ func Count(drivers []string, locks []v1alpha1.VolumeLock, attachments []storagev
 	for i := range nodes {
 		byName[nodes[i].Name] = &nodes[i]
 	}
-	c := Census{Locks: map[Standing]int{}}
+	c := Census{Locks: map[Standing]int{}, ByDriver: map[string]int{}}
+	for _, d := range drivers {
+		c.ByDriver[d] = 0
+	}
 	for i := range locks {
 		l := &locks[i]
 		if !slices.Contains(drivers, l.Spec.Driver) {
 			continue
 		}
 		c.Locks[StandingOf(l, byName[l.Spec.Node.Name])]++
+		c.ByDriver[l.Spec.Driver]++
 		if r := l.Status.Release; r != nil {
 			c.OldestRelease = earlier(c.OldestRelease, r.Since.Time)
 		}

@@ -29,7 +29,7 @@ func TestCount(t *testing.T) {
 		}
 		return a
 	}
-	got := Count([]string{"nfs"},
+	got := Count([]string{"nfs", "smb"},
 		[]v1alpha1.VolumeLock{
 			lock("nfs", "a", "a", 0), lock("nfs", "a", "a", 9), lock("nfs", "a", "a", 7), lock("nfs", "a", "older", 8), lock("nfs", "gone", "g", 0), lock("iscsi", "a", "a", 1),
 		},
@@ -41,7 +41,7 @@ func TestCount(t *testing.T) {
 		[]corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}},
 	)
 	want := Census{
-		Locks: map[Standing]int{StandingHeld: 1, StandingReleasing: 2, StandingNodeGone: 2}, OldestRelease: at(7), Waiting: 2, OldestWaiting: at(4),
+		Locks: map[Standing]int{StandingHeld: 1, StandingReleasing: 2, StandingNodeGone: 2}, ByDriver: map[string]int{"nfs": 5, "smb": 0}, OldestRelease: at(7), Waiting: 2, OldestWaiting: at(4),
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -317,7 +317,7 @@ func TestDriverUngated(t *testing.T) {
 		t.Fatalf("the lock is %+v", l)
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP podgrace_volumelock_driver_conflict Whether a driver's CSIDriver says attachRequired: false (1), so that kubelets mount its volumes without asking, also those that are locked; 0: it is gated.
+# HELP podgrace_volumelock_driver_conflict Whether a driver's CSIDriver says attachRequired: false, so that kubelets mount its volumes without asking, also those that are locked, or its adoption has not ended, so that nothing of it is attached (1); 0: it is gated.
 # TYPE podgrace_volumelock_driver_conflict gauge
 podgrace_volumelock_driver_conflict{driver="nfs.csi.k8s.io"} 1
 `), "podgrace_volumelock_driver_conflict"); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/podgrace/podgrace/volumelock"
 )
 
-// Census counts what the informers know, when it is asked, once this replica leads: before, there is nothing. False: it could not be counted.
+// Census counts what the informers know, when it is asked, once this replica leads: before, there is nothing. False: it could not be counted. Which drivers are gated is told with it, since of a
+// driver that nobody uses nothing is reconciled that would.
 func (x *Attacher) Census(leads <-chan struct{}) func() (volumelock.Census, bool) {
 	return func() (volumelock.Census, bool) {
 		select {
@@ -34,6 +35,14 @@ func (x *Attacher) Census(leads <-chan struct{}) func() (volumelock.Census, bool
 			utilruntime.HandleErrorWithContext(ctx, err, "count volumes")
 			return volumelock.Census{}, false
 		}
+		for _, d := range x.Drivers {
+			driver, err := read(ctx, x.Cache, d, &storagev1.CSIDriver{})
+			if err != nil {
+				utilruntime.HandleErrorWithContext(ctx, err, "read CSIDriver", "driver", d)
+				continue
+			}
+			x.Metrics.gate(d, volumelock.Conflict(driver, nil) == "")
+		}
 		return volumelock.Count(x.Drivers, locks.Items, attachments.Items, nodes.Items), true
 	}
 }
@@ -48,6 +57,7 @@ type census struct {
 
 var (
 	locksMetric         = prometheus.NewDesc("podgrace_volumelock_locks", "VolumeLocks of the drivers that are gated, as the leader has them: Held, Releasing (the VolumeAttachment is deleted, and the node is not known to be rid of the volume), or NodeGone (its Node is no more, or another of its name); 0 on other replicas.", []string{"state"}, nil)
+	driverLocksMetric   = prometheus.NewDesc("podgrace_volumelock_driver_locks", "VolumeLocks of each driver that --drivers names, as the leader has them; other replicas tell of none.", []string{"driver"}, nil)
 	oldestReleaseMetric = prometheus.NewDesc("podgrace_volumelock_oldest_release_timestamp_seconds", "Since when the longest release goes on; 0: none does, or this replica does not lead.", nil, nil)
 	waitingMetric       = prometheus.NewDesc("podgrace_volumelock_waiting_attachments", "VolumeAttachments of the drivers that are gated that are not attached, as the leader has them; 0 on other replicas.", nil, nil)
 	oldestWaitingMetric = prometheus.NewDesc("podgrace_volumelock_oldest_waiting_attachment_timestamp_seconds", "When the oldest VolumeAttachment was made that podgrace_volumelock_waiting_attachments counts; 0: there is none.", nil, nil)
@@ -60,7 +70,7 @@ func NewCensusMetric(registry prometheus.Registerer, count func() (volumelock.Ce
 
 // Describe is of prometheus.Collector.
 func (*census) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{locksMetric, oldestReleaseMetric, waitingMetric, oldestWaitingMetric} {
+	for _, d := range []*prometheus.Desc{locksMetric, driverLocksMetric, oldestReleaseMetric, waitingMetric, oldestWaitingMetric} {
 		all <- d
 	}
 }
@@ -76,6 +86,9 @@ func (c *census) Collect(all chan<- prometheus.Metric) {
 	}
 	for _, s := range volumelock.Standings() {
 		tell(locksMetric, float64(counted.Locks[s]), string(s))
+	}
+	for driver, locks := range counted.ByDriver {
+		tell(driverLocksMetric, float64(locks), driver)
 	}
 	tell(oldestReleaseMetric, seconds(counted.OldestRelease))
 	tell(waitingMetric, float64(counted.Waiting))

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/volumelock"
 )
@@ -39,6 +41,25 @@ func TestCensus(t *testing.T) {
 	c.settle()
 	if got := gathered(); got["podgrace_volumelock_waiting_attachments"] != 0 || got["podgrace_volumelock_locks"+string(volumelock.StandingHeld)] != 1 {
 		t.Errorf("once it is attached: %v", got)
+	}
+}
+
+// A driver that was left, and of which nothing is reconciled any more, is told of as it is.
+func TestCensusOfUnusedDriver(t *testing.T) {
+	c := newCluster(t)
+	registry := prometheus.NewRegistry()
+	c.Metrics = NewMetrics(registry)
+	leads := make(chan struct{})
+	close(leads)
+	count := c.Census(leads)
+	for uid, gated := range map[types.UID]bool{"driver-2": false, "driver-3": true} {
+		c.makeDriver(uid, gated)
+		if counted, ok := count(); !ok || counted.ByDriver[driver] != 0 || len(counted.ByDriver) != 1 {
+			t.Errorf("it counts %+v, %t", counted, ok)
+		}
+		if told := testutil.ToFloat64(c.Metrics.ungated.WithLabelValues(driver)) == 0; told != gated {
+			t.Errorf("gated: %t, and it tells %t", gated, told)
+		}
 	}
 }
 
