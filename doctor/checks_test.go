@@ -238,8 +238,14 @@ func TestFindings(t *testing.T) {
 		"volumes held, before":                  {true, []change{held("nfs.csi.k8s.io")}, []string{"error volume-lock: it is not there"}},
 		"volumes held, and it is away":          {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("nfs.csi.k8s.io"), func(s *Snapshot) { s.deployment(volumeLockName).Status.AvailableReplicas = 0 }}, []string{"error volume-lock: 1 volume is held"}},
 		"volumes held of a driver that left":    {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("iscsi.csi.k8s.io")}, []string{"error volume-lock: does not gate it"}},
-		"a driver that kubelets don't wait for": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false)}, []string{"error volume-lock-drivers: attachRequired: false"}},
-		"a driver that is not there":            {false, []change{locks("--drivers=nfs.csi.k8s.io")}, []string{"warning volume-lock-drivers: there is no CSIDriver of that name"}},
+		"a driver that kubelets don't wait for": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: attachRequired: false"}},
+		"a driver that was left":                {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false), held("other.csi.k8s.io")}, []string{"error volume-lock: does not gate it", "warning volume-lock-drivers: No node holds a volume of it"}},
+		"a driver that is being adopted": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), func(s *Snapshot) {
+			s.CSIDrivers[0].Annotations = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopting}
+			s.CSIDrivers[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-3 * time.Hour))
+		}}, []string{"error volume-lock-drivers: the CSIDriver was made 3h ago"}},
+		"a driver that is not there":          {false, []change{locks("--drivers=nfs.csi.k8s.io")}, []string{"warning volume-lock-drivers: there is no CSIDriver of that name"}},
+		"a driver that is deleted while held": {false, []change{locks("--drivers=nfs.csi.k8s.io"), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: 1 of its volumes is held: an adoption was interrupted"}},
 		"a driver with an attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), func(s *Snapshot) {
 			s.Add(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", Finalizers: []string{"external-attacher/nfs-csi-k8s-io"}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.csi.k8s.io"}})
 		}}, []string{"error volume-lock-drivers: has an attacher of its own"}},

@@ -12,7 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/volumelock"
 )
@@ -66,13 +68,7 @@ func volumeLockDrivers(s *Snapshot) (found []Finding) {
 		return []Finding{{Severity: Note, About: "Deployment " + volumeLockName, Message: "it gates no driver, and waits", Remedy: "name the drivers (docs/volume-lock.md): volumeLock.drivers"}}
 	}
 	for _, driver := range gated {
-		about := "CSIDriver " + console.OneLine(driver)
-		if s.csiDriver(driver) == nil { // gated all the same, as kubelets take it to be one that attaches
-			found = append(found, Finding{Severity: Warning, About: about, Message: "there is no CSIDriver of that name, which the volume lock is to gate: it may be spelled otherwise, or not installed", Remedy: "kubectl get csidrivers shows which there are"})
-		}
-		if why := volumelock.Conflict(s.csiDriver(driver), &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}}); why != "" {
-			found = append(found, Finding{Severity: Error, About: about, Message: console.OneLine(why), Remedy: "adopt it, or take it out of the list (docs/volume-lock.md)"})
-		}
+		found = append(found, s.notGated(driver)...)
 		if a := s.attachedByOthers(driver); a != nil {
 			found = append(found, Finding{Severity: Error, About: "VolumeAttachment " + a.Name, Message: console.OneLine(volumelock.Conflict(&storagev1.CSIDriver{}, a)), Remedy: "one of the two has to go (docs/volume-lock.md)"})
 		}
@@ -81,6 +77,36 @@ func volumeLockDrivers(s *Snapshot) (found []Finding) {
 		}
 	}
 	return found
+}
+
+// notGated says why kubelets do not wait for a driver, or wait in vain.
+func (s *Snapshot) notGated(driver string) []Finding {
+	d, held := s.csiDriver(driver), 0
+	for i := range s.VolumeLocks {
+		if s.VolumeLocks[i].Spec.Driver == driver {
+			held++
+		}
+	}
+	f := Finding{Severity: Error, About: "CSIDriver " + console.OneLine(driver)}
+	holds := fmt.Sprintf("%d of its %s held", held, console.Noun(held, "volumes is", "volumes are"))
+	adopt := []string{"kubectl podgrace volumelock adopt " + console.OneLine(driver)}
+	switch why := volumelock.Conflict(d, &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}}); {
+	case d == nil && held > 0:
+		f.Message, f.Remedy, f.Commands = "it is not there, and "+holds+": an adoption was interrupted, or the driver is uninstalled. None of its volumes is mounted anew", "have the adoption go on, or install the driver", adopt
+	case d == nil: // gated all the same, as kubelets take it to be one that attaches
+		f.Severity, f.Message = Warning, "there is no CSIDriver of that name, which the volume lock is to gate: it may be spelled otherwise, or not installed, or an adoption was interrupted"
+		f.Remedy, f.Commands = "see which there are, and whether one is being adopted", []string{"kubectl get csidrivers", "kubectl podgrace volumelock list"}
+	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting:
+		f.Message = fmt.Sprintf("its adoption goes on, or was interrupted, and nothing of it is attached until it has ended: the CSIDriver was made %s ago", duration.HumanDuration(s.Now.Sub(d.CreationTimestamp.Time)))
+		f.Remedy, f.Commands = "have the adoption go on", adopt
+	case why != "" && held == 0:
+		f.Severity, f.Message, f.Remedy = Warning, console.OneLine(why)+". No node holds a volume of it", "adopt it, or take it out of the list, where it was left (docs/volume-lock.md)"
+	case why != "":
+		f.Message, f.Remedy = console.OneLine(why)+". "+holds, "adopt it, or leave it and take it out of the list (docs/volume-lock.md)"
+	default:
+		return nil
+	}
+	return []Finding{f}
 }
 
 // gatedDrivers are those that the Deployment's flags name.

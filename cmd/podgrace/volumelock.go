@@ -259,7 +259,7 @@ func (o *lockConfirmOptions) parse(args []string) error {
 
 const lockListLong = `Show which node holds which volume, why one is not released, and which nodes wait for
 it: all of them, or those of the VolumeLocks, PersistentVolumes or nodes that are named.
-It changes nothing.
+Drivers whose adoption was interrupted are named first. It changes nothing.
 
 Exit codes: 0 shown, 1 it could not be read, or nobody holds what was named, 2 bad input`
 

@@ -101,7 +101,7 @@ func refused(all []Obstacle) bool {
 
 // PlanFor plans an adoption, in spite of these obstacles.
 func PlanFor(f *Facts, despite ...Code) *Plan {
-	p := &Plan{Driver: f.Driver, Stage: stage(f), Object: f.Object, Users: map[string][]string{}}
+	p := &Plan{Driver: f.Driver, Stage: StageOf(f.Object, f.Kept), Object: f.Object, Users: map[string][]string{}}
 	switch p.Stage {
 	case None:
 		p.Obstacles = append(p.Obstacles, Obstacle{Code: NoDriver, What: "there is no CSIDriver " + f.Driver, Help: "kubectl get csidrivers lists those that are there"})
@@ -134,9 +134,10 @@ func waive(all []Obstacle, despite []Code) {
 	}
 }
 
-func stage(f *Facts) Stage {
-	switch d := f.Object; {
-	case d == nil && f.Kept == nil:
+// StageOf is how far the adoption of a driver has come, by its CSIDriver and the copy of one that is to be made; nil: there is none.
+func StageOf(d, kept *storagev1.CSIDriver) Stage {
+	switch {
+	case d == nil && kept == nil:
 		return None
 	case d == nil:
 		return Deleted

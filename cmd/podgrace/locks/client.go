@@ -136,6 +136,9 @@ func driversOf(args []string) (drivers []string) {
 	return slices.DeleteFunc(drivers, func(d string) bool { return d == "" })
 }
 
+// partLabel is on the ConfigMaps with copies.
+var partLabel = client.MatchingLabels{"app.kubernetes.io/part-of": "podgrace"}
+
 // keptKey is the copy's key in its ConfigMap.
 const keptKey = "csidriver.json"
 
@@ -151,12 +154,17 @@ func (c *Client) kept(ctx context.Context, driver string) (*storagev1.CSIDriver,
 	case err != nil:
 		return nil, fmt.Errorf("read ConfigMap %s/%s, which has the CSIDriver of an adoption that was interrupted: %w", c.Namespace, keptName(driver), err)
 	}
+	d, err := keptIn(&m)
+	if err == nil && d.Name != driver {
+		return nil, fmt.Errorf("ConfigMap %s/%s holds CSIDriver %q, and not %s", c.Namespace, m.Name, d.Name, driver)
+	}
+	return d, err
+}
+
+func keptIn(m *corev1.ConfigMap) (*storagev1.CSIDriver, error) {
 	d := &storagev1.CSIDriver{}
 	if err := json.Unmarshal([]byte(m.Data[keptKey]), d); err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s does not hold a CSIDriver: %w", c.Namespace, keptName(driver), err)
-	}
-	if d.Name != driver {
-		return nil, fmt.Errorf("ConfigMap %s/%s holds CSIDriver %q, and not %s", c.Namespace, keptName(driver), d.Name, driver)
+		return nil, fmt.Errorf("ConfigMap %s/%s does not hold a CSIDriver: %w", m.Namespace, m.Name, err)
 	}
 	return d, nil
 }
@@ -168,7 +176,7 @@ func keep(ctx context.Context, kube client.Client, namespace string, d *storagev
 		return fmt.Errorf("encode CSIDriver %s: %w", d.Name, err)
 	}
 	m := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: keptName(d.Name), Labels: map[string]string{"app.kubernetes.io/part-of": "podgrace"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: keptName(d.Name), Labels: partLabel},
 		Data:       map[string]string{keptKey: string(text)},
 	}
 	err = kube.Create(ctx, m)

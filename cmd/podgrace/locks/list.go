@@ -15,10 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/volumelock"
+	"github.com/podgrace/podgrace/volumelock/adoption"
 )
 
 // Held is a volume that a node holds, as it is printed.
@@ -44,9 +46,21 @@ type Held struct {
 	Waiting []string `json:"waiting,omitempty"`
 }
 
+// Interrupted is a driver whose adoption, or whose leaving, has not ended: nothing of it is attached, or mounted anew, meanwhile.
+type Interrupted struct {
+	Driver string         `json:"driver"`
+	Stage  adoption.Stage `json:"stage"`
+	// Since is when its CSIDriver was made anew, or the copy of it was made.
+	Since metav1.Time `json:"since"`
+	// Command goes on.
+	Command string `json:"command"`
+}
+
 // List is what "podgrace volumelock list -o json" prints.
 type List struct {
 	Items []Held `json:"items"`
+	// Interrupted are drivers that are being adopted, or left, as far as they may be read.
+	Interrupted []Interrupted `json:"interrupted,omitempty"`
 }
 
 // Held reads who holds which volume: all of them, or those of these names, of VolumeLocks, PersistentVolumes or nodes.
@@ -62,7 +76,7 @@ func (c *Client) Held(ctx context.Context, names ...string) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &List{Items: []Held{}}
+	list := &List{Items: []Held{}, Interrupted: c.interrupted(ctx)}
 	for i := range locks {
 		if h := heldBy(&locks[i], waiting[locks[i].Name]); len(names) == 0 || slices.ContainsFunc(names, h.is) {
 			list.Items = append(list.Items, h)
@@ -78,6 +92,41 @@ func (c *Client) Held(ctx context.Context, names ...string) (*List, error) {
 	})
 	return list, nil
 }
+
+// interrupted are the drivers whose adoption has not ended. Who lists need not be allowed to read CSIDrivers, or ConfigMaps of Podgrace's namespace: what can't be read is as none.
+func (c *Client) interrupted(ctx context.Context) (found []Interrupted) {
+	drivers, err := all(ctx, c.Kube, &storagev1.CSIDriverList{}, func(l *storagev1.CSIDriverList) []storagev1.CSIDriver { return l.Items })
+	if err != nil {
+		return nil
+	}
+	for i := range drivers {
+		if d := &drivers[i]; adoption.StageOf(d, nil) == adoption.Adopting {
+			found = append(found, Interrupted{d.Name, adoption.Adopting, d.CreationTimestamp, goesOn("adopt", d.Name)})
+		}
+	}
+	var copies corev1.ConfigMapList
+	if err := c.Kube.List(ctx, &copies, client.InNamespace(c.Namespace), partLabel); err != nil {
+		return found
+	}
+	for i := range copies.Items {
+		m := &copies.Items[i]
+		if _, is := m.Data[keptKey]; !is {
+			continue
+		}
+		d, err := keptIn(m)
+		if err != nil || m.Name != keptName(d.Name) || slices.ContainsFunc(drivers, func(o storagev1.CSIDriver) bool { return o.Name == d.Name }) {
+			continue
+		}
+		does := "adopt"
+		if !attaches(d) {
+			does = "leave"
+		}
+		found = append(found, Interrupted{d.Name, adoption.Deleted, m.CreationTimestamp, goesOn(does, d.Name)})
+	}
+	return found
+}
+
+func goesOn(does, driver string) string { return "kubectl podgrace volumelock " + does + " " + driver }
 
 // waiting are the nodes whose VolumeAttachments are not attached, by the VolumeLock that is in their way.
 func (c *Client) waiting(ctx context.Context) (map[string][]string, error) {
@@ -143,6 +192,14 @@ func (h Held) state(now time.Time) string {
 // Text is a list for a person.
 func (l *List) Text(style console.Style, now time.Time) string {
 	page := console.New(style, 11)
+	for _, d := range l.Interrupted {
+		what := "it is being adopted, or that was interrupted, since %s: nothing of it is attached. %s goes on."
+		if d.Stage == adoption.Deleted {
+			what = "its CSIDriver is deleted, to be made anew, for up to %s: nothing of it is mounted anew. %s goes on."
+		}
+		page.Marked(console.Red, "Driver", d.Driver+": "+fmt.Sprintf(what, duration.HumanDuration(now.Sub(d.Since.Time)), d.Command))
+		page.Gap()
+	}
 	if len(l.Items) == 0 {
 		page.Row("", "Nobody holds a volume.")
 	}

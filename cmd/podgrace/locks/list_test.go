@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -67,6 +69,55 @@ func TestHeld(t *testing.T) {
 			}
 			if _, err := c.Held(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "nobody holds it") {
 				t.Errorf("by a node that holds nothing: %v", err)
+			}
+		})
+	}
+}
+
+// An adoption that was interrupted says nothing in the VolumeAttachments of the pods that wait: the list names it, since when, and the command that goes on.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	made := metav1.NewTime(now.Add(-3 * time.Hour))
+	anew := objects()[0].(*storagev1.CSIDriver)
+	anew.Spec.AttachRequired, anew.CreationTimestamp = new(true), made
+	anew.Annotations = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopting}
+	adopted := anew.DeepCopy()
+	adopted.Annotations[v1alpha1.AnnotationGated] = v1alpha1.GatedAdopted
+	copied := func(attach bool) *corev1.ConfigMap {
+		d := adopted.DeepCopy()
+		d.Spec.AttachRequired = &attach
+		kube := newKube()
+		if err := keep(t.Context(), kube, "podgrace-system", d); err != nil {
+			t.Fatal(err)
+		}
+		m := &corev1.ConfigMap{}
+		if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "podgrace-system", Name: keptName(driver)}, m); err != nil {
+			t.Fatal(err)
+		}
+		m.ResourceVersion, m.CreationTimestamp = "", made
+		return m
+	}
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+		says    string // empty: nothing
+	}{
+		{"adopting", []client.Object{anew}, "Driver nfs.csi.k8s.io: it is being adopted, or that was interrupted, since 3h: nothing of it is attached. kubectl podgrace volumelock adopt nfs.csi.k8s.io goes on."},
+		{"deleted", []client.Object{copied(true)}, "its CSIDriver is deleted, to be made anew, for up to 3h: nothing of it is mounted anew. kubectl podgrace volumelock adopt nfs.csi.k8s.io goes on."},
+		{"leaving", []client.Object{copied(false)}, "kubectl podgrace volumelock leave nfs.csi.k8s.io goes on."},
+		{"not deleted yet", []client.Object{objects()[0], copied(true)}, ""},
+		{"adopted", []client.Object{adopted}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			held, err := (&Client{Kube: newKube(tc.objects...), Namespace: "podgrace-system"}).Held(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(strings.Fields(held.Text(console.Style{}, now)), " ")
+			if !strings.Contains(text, tc.says) || len(held.Interrupted) > 0 != (tc.says != "") {
+				t.Errorf("%+v\n%s", held.Interrupted, text)
 			}
 		})
 	}
