@@ -195,8 +195,8 @@ func TestWhoIsGivenForceDelete(t *testing.T) {
 			}
 		}
 		for _, o := range objects(t, text) {
-			peoples := []string{"podgrace-confirm-node", "podgrace-confirm-release"}
-			if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); slices.Contains(peoples, role) || slices.Contains(peoples, o.GetName()) && o.GetKind() != "ClusterRole" {
+			peoples := []string{"podgrace-confirm-node", "podgrace-confirm-release", "podgrace-adopt-driver"}
+			if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); slices.Contains(peoples, role) || slices.Contains(peoples, o.GetName()) && o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
 				t.Errorf("%s: %s %s binds it", file, o.GetKind(), o.GetName())
 			}
 			for label, value := range o.GetLabels() {
@@ -206,7 +206,7 @@ func TestWhoIsGivenForceDelete(t *testing.T) {
 			}
 		}
 	}
-	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}, "ClusterRole podgrace-fencer": {"nodes", "pods"}, "ClusterRole podgrace-confirm-release": {"volumelocks"}}
+	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}, "ClusterRole podgrace-fencer": {"nodes", "pods"}, "ClusterRole podgrace-confirm-release": {"volumelocks"}, "ClusterRole podgrace-adopt-driver": {"volumelocks"}}
 	if d := cmp.Diff(want, given); d != "" {
 		t.Error(d)
 	}

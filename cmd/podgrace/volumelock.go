@@ -54,8 +54,8 @@ CSIDriver back: a chart, an operator, a GitOps tool. Then it asks. A copy is kep
 ConfigMap until all is done: a command that was interrupted goes on when it is given
 again. Kubelets need no restart.
 
-It takes create and delete on csidrivers, create on volumelocks, the verb force-delete
-on volumelocks.podgrace.dev, and ConfigMaps of Podgrace's namespace.
+It takes the ClusterRole podgrace-adopt-driver, and in Podgrace's namespace the Role of
+that name.
 
 Exit codes: 0 adopted, or was already, or with --dry-run: it could be
             1 not adopted: declined, refused, not permitted, failed

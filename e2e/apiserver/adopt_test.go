@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -165,4 +170,108 @@ func confirmsRelease(t *testing.T, s *suite.Suite, kube client.Client, l *v1alph
 	if err != nil || len(held.Items) != 1 || !held.Items[0].Confirmed || held.Items[0].Node != "adopt-1" {
 		t.Errorf("the list is %+v, %v", held, err)
 	}
+}
+
+// Whoever is bound to the role for it, and to nothing else, adopts a driver and leaves it again, and each right of the role is one that this takes.
+func TestAdoptWithItsRole(t *testing.T) {
+	s := withVolumeLock(t)
+	const name, role, namespace = "adopt-role.example.com", "podgrace-adopt-driver", "podgrace-system"
+	admin, err := client.New(s.Config, client.Options{Scheme: locks.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "adopter"}}
+	s.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "adopter"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: subjects})
+	s.Create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "adopter"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role}, Subjects: subjects})
+	s.Create(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
+	workloads := s.Namespace(t)
+	s.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "adopt-role"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot"}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
+	s.Create(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "adopt-role"}, Spec: corev1.PersistentVolumeSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		ClaimRef: &corev1.ObjectReference{Namespace: workloads, Name: "data"}, PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: name, VolumeHandle: "role"}},
+	}})
+	mustCreate(t, s, newPod(workloads, func(p *corev1.Pod) {
+		p.Spec.NodeName = "adopt-role"
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}))
+	// A command that ended early before has left its copy, which is written anew.
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "volumelock-csidriver-" + name}, Data: map[string]string{"csidriver.json": `{"metadata":{"name":"` + name + `"}}`}}
+	if err := admin.Create(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), left) })
+
+	config, err := s.User("adopter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := &calls{}
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { used.next = next; return used })
+	kube, err := client.New(config, client.Options{Scheme: locks.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &bytes.Buffer{}
+	a := &locks.Adopter{Client: &locks.Client{Kube: kube, Namespace: namespace}, Clock: clock.RealClock{}, Session: &confirm.Session{Out: out, Err: out, Yes: true},
+		Despite: []adoption.Code{adoption.SilentNodes, adoption.Managed, adoption.NoVolumeLock}} // nodes of other tests; a client that is no kubectl; its Deployment is not installed
+	suite.Eventually(t, "its rights", func(ctx context.Context) (bool, error) {
+		_, err := a.Facts(ctx, name)
+		if apierrors.IsForbidden(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if done, err := a.Adopt(t.Context(), name); !done || err != nil {
+		t.Fatalf("adopt: %t, %v\n%s", done, err, out)
+	}
+	if done, err := a.Leave(t.Context(), name); !done || err != nil || strings.Contains(out.String(), "forbidden") {
+		t.Fatalf("leave: %t, %v\n%s", done, err, out)
+	}
+
+	var cluster rbacv1.ClusterRole
+	var namespaced rbacv1.Role
+	if err := errors.Join(s.Client.Get(t.Context(), client.ObjectKey{Name: role}, &cluster), s.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: role}, &namespaced)); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range slices.Concat(cluster.Rules, namespaced.Rules) {
+		for _, of := range r.Resources {
+			for _, verb := range r.Verbs {
+				if right := verb + " " + of; verb != "force-delete" && !used.made[right] { // which the API server asks for when a VolumeLock is written
+					t.Errorf("nothing takes the right to %s: %v", right, slices.Sorted(maps.Keys(used.made)))
+				}
+			}
+		}
+	}
+}
+
+// calls notes what a client asks of the API server, as "VERB RESOURCE".
+type calls struct {
+	next http.RoundTripper
+	lock sync.Mutex
+	made map[string]bool
+}
+
+func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")[1:] // without api or apis
+	if i := slices.Index(parts, "namespaces"); i >= 0 && len(parts) > i+2 {
+		parts = slices.Delete(parts, i, i+2)
+	}
+	parts = parts[slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, "v1") })+1:]
+	if len(parts) > 0 {
+		verb := map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete", http.MethodGet: "list"}[r.Method]
+		if verb == "list" && len(parts) > 1 {
+			verb = "get"
+		}
+		c.lock.Lock()
+		if c.made == nil {
+			c.made = map[string]bool{}
+		}
+		c.made[verb+" "+parts[0]] = true
+		c.lock.Unlock()
+	}
+	return c.next.RoundTrip(r)
 }
