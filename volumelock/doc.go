@@ -80,7 +80,7 @@
 // a policy on volumeattachments/status to prevent it. That one may go by the user and by spec.attacher, or, but for volumes that several nodes may have, by what is on each
 // VolumeAttachment before this attacher says attached: its finalizer and its annotation.
 //
-// What holds, whatever happens (history_test.go): at most one node has a volume mounted that it can write to. What is assumed is in world_test.go: one machine for each Node, and no hand
+// What holds, whatever happens (history_test.go): at most one node has a volume mounted that it can write to. What is assumed is in volumelocktest/world.go: one machine for each Node, and no hand
 // that sets VolumeAttachment.status.attached, or deletes a VolumeLock, while something goes wrong elsewhere. The second is refused to others
 // where the policies are installed; both are found and told.
 package volumelock
