@@ -119,8 +119,9 @@ func (l *lab) end(t *testing.T) {
 	}
 }
 
+// csiDriver is one whose volumes are gated, and of which nothing was mounted before.
 func csiDriver(name string) *storagev1.CSIDriver {
-	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
+	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
 }
 
 // join adds a node with a kubelet, which ends with the test, and the Node with it.
@@ -190,16 +191,19 @@ func (l *lab) startAnother(kubeconfig string, also ...string) error {
 	return err
 }
 
-// size and once are of all volumes.
+// size is that of all volumes, and once the access mode of most.
 var (
 	size = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	once = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 )
 
-// disk makes a volume of one unit, for one node at a time, and a claim that has it.
-func (l *lab) disk(t *testing.T, name, lun string) *corev1.PersistentVolume {
+// disk makes a volume of one unit and a claim that has it, for one node at a time unless there are access modes.
+func (l *lab) disk(t *testing.T, name, lun string, modes ...corev1.PersistentVolumeAccessMode) *corev1.PersistentVolume {
 	t.Helper()
 	pv := l.newVolume(name, lun)
+	if len(modes) > 0 {
+		pv.Spec.AccessModes = modes
+	}
 	l.Create(t, pv)
 	l.claim(t, name, pv)
 	return pv
@@ -222,7 +226,7 @@ func (l *lab) newVolume(name, lun string) *corev1.PersistentVolume {
 func (l *lab) claim(t *testing.T, name string, pv *corev1.PersistentVolume) {
 	t.Helper()
 	l.Create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: once, Resources: corev1.VolumeResourceRequirements{Requests: size}, StorageClassName: new(""), VolumeName: pv.Name,
+		AccessModes: pv.Spec.AccessModes, Resources: corev1.VolumeResourceRequirements{Requests: size}, StorageClassName: new(""), VolumeName: pv.Name,
 	}})
 }
 
@@ -255,11 +259,17 @@ func (l *lab) delete(t *testing.T, o client.Object, options ...client.DeleteOpti
 // runs waits until a pod runs, and looks that its node alone can write to its volume.
 func (l *lab) runs(t *testing.T, p *corev1.Pod, pv *corev1.PersistentVolume, node string) {
 	t.Helper()
+	l.running(t, p, node)
+	l.writes(t, pv, node)
+}
+
+// running waits until a pod runs.
+func (l *lab) running(t *testing.T, p *corev1.Pod, node string) {
+	t.Helper()
 	suite.Eventually(t, "pod "+p.Name+" to run on node "+node, func(ctx context.Context) (bool, error) {
 		err := l.Client.Get(ctx, client.ObjectKeyFromObject(p), p)
 		return p.Status.Phase == corev1.PodRunning && p.Spec.NodeName == node, err
 	})
-	l.writes(t, pv, node)
 }
 
 // writes looks who can write to a volume.

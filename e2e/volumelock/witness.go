@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// Witness knows which machines have which volumes mounted for writing, whatever the API server has been told: it stands for the storage. Two at once are what must never be.
+// Witness knows which machines have which volumes mounted for writing, whatever the API server has been told: it stands for the storage. Two at once are what must never be, but of a volume that is shared.
 type Witness struct {
 	mu         sync.Mutex
 	writers    map[string]map[string]bool // machines, by volume
 	cut        map[string]map[string]bool // machines whose writes do not arrive, by volume
+	shared     map[string]bool            // volumes that several machines may write to
 	violations []string
 	mounts     int
 }
 
 // NewWitness returns one that has seen nothing.
 func NewWitness() *Witness {
-	return &Witness{writers: map[string]map[string]bool{}, cut: map[string]map[string]bool{}}
+	return &Witness{writers: map[string]map[string]bool{}, cut: map[string]map[string]bool{}, shared: map[string]bool{}}
 }
 
 // Mounted is told by a machine that has mounted a volume.
@@ -29,9 +30,16 @@ func (w *Witness) Mounted(machine, volume string) {
 	defer w.mu.Unlock()
 	put(w.writers, volume, machine)
 	w.mounts++
-	if now := w.of(volume); len(now) > 1 {
+	if now := w.of(volume); len(now) > 1 && !w.shared[volume] {
 		w.violations = append(w.violations, fmt.Sprintf("%s: %s can write to volume %s at once", time.Now().Format(time.StampMilli), strings.Join(now, " and "), volume))
 	}
+}
+
+// Share is a volume that several machines may write to at once.
+func (w *Witness) Share(volume string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shared[volume] = true
 }
 
 // Unmounted is told by a machine that has unmounted a volume.
