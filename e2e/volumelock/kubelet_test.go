@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -85,11 +86,29 @@ func TestReboot(t *testing.T) {
 	l.released(t, lock, "the kubelet of node "+l.a)
 }
 
+// sixMinutes is how long the attach/detach controller waits for a node that is not ready to unmount what no pod wants (ReconcilerMaxWaitForUnmountDuration in
+// pkg/controller/volume/attachdetach/attach_detach_controller.go, v1.36.3). No flag changes it.
+const sixMinutes = 6 * time.Minute
+
 // A node that was cut off while its volume was detached by force comes back by the same boot, with the volume mounted, and its kubelet, started anew, does not tell of it. Its word is no proof, also when it
-// has unmounted it: that of another boot is.
+// has unmounted it: that of another boot is. The volume is detached by the taint out-of-service, or after six minutes.
 func TestDetachedByForce(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "forced", "forced.example.org")
+	t.Run("out-of-service", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "forced", "forced.example.org")
+		l.byForce(t, func() { l.taint(t, l.a, outOfService) }, time.Minute)
+	})
+	t.Run("six minutes", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "expired", "expired.example.org")
+		l.byForce(t, func() {}, sixMinutes+2*time.Minute)
+	})
+}
+
+// byForce has a volume be detached within some time.
+func (l *lab) byForce(t *testing.T, hasten func(), within time.Duration) {
+	t.Helper()
 	l.start(t)
 	pv, k := l.disk(t, "db", "1"), l.kubelets[l.a]
 	first := l.pod(t, "db-1", "db", l.a)
@@ -98,9 +117,15 @@ func TestDetachedByForce(t *testing.T) {
 	k.SetSilent(true)
 	l.notReady(t, l.a)
 	second := l.pod(t, "db-2", "db", l.b)
-	l.taint(t, l.a, outOfService)
+	hasten()
 	l.delete(t, first, client.GracePeriodSeconds(0))
-	l.locked(t, pv, " to be released, as far as the attach/detach controller knows", func(lock *v1alpha1.VolumeLock) bool { return lock.Status.Release != nil })
+	began := time.Now()
+	suite.EventuallyWithin(t, within, "the volume to be released, as far as the attach/detach controller knows", func(ctx context.Context) (bool, error) {
+		lock, err := l.lockOf(ctx, pv)
+		return lock != nil && lock.Status.Release != nil, err
+	})
+	t.Logf("it was detached %.1f s after its pod was deleted", time.Since(began).Seconds())
+	l.inUse(t, l.a, pv) // as far as anybody knows, so that it was by force
 	l.asked(t, pv, l.b)
 	l.waits(t, second, pv, l.a)
 
