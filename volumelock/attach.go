@@ -380,7 +380,7 @@ func (x *attaching) refuse(d *Decision) *Decision {
 		return d
 	}
 	if age := x.Now.Sub(x.a.CreationTimestamp.Time); age < patience && slices.Contains(passing, d.Reason) {
-		d.After = patience - age
+		d.After = min(patience-age, patience) // our clock may be behind by years, and then be set right
 		return d
 	}
 	again := otherAfter

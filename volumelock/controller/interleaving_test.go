@@ -24,13 +24,14 @@ var seed = flag.Uint64("seed", 0, "seed of the first interleaving; 0: any")
 
 var errKilled = errors.New("the attacher is killed")
 
-// worldClock is that of a world.
+// worldClock is that of the attachers' machines of a world.
 type worldClock struct{ *volumelocktest.World }
 
+func (c worldClock) Now() time.Time                  { return c.Clock() }
 func (c worldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // TestInterleavings: the real handlers on an API where others do something between any two of their requests, and any request fails, or is carried out and its answer lost, as when the
-// handler's process is killed there. Other replicas are at work beside it. No two nodes can write to the volume at once.
+// handler's process is killed there. Other replicas are at work beside it, and the clock of every other history jumps. No two nodes can write to the volume at once.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	first := *seed
@@ -43,6 +44,9 @@ func TestInterleavings(t *testing.T) {
 	for i := range *interleavings {
 		r := rand.New(rand.NewPCG(first+uint64(i), 2))
 		w := volumelocktest.New()
+		if i%2 > 0 {
+			volumelocktest.Jump(first + uint64(i))(w)
+		}
 		between := func() error {
 			requests++
 			for range r.IntN(3) / 2 * (1 + r.IntN(3)) {

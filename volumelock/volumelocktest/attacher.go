@@ -1,7 +1,9 @@
 package volumelocktest
 
 import (
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,15 @@ type Attacher struct {
 	driver  *storagev1.CSIDriver
 	attach  volumelock.AttachFacts
 	release volumelock.ReleaseFacts
+}
+
+// Jump has the clock of the attachers' machines be years before or after the truth, by something else each time that it is read, and sometimes right.
+func Jump(seed uint64) func(*World) {
+	const years = int64(10 * 365 * 24 * time.Hour)
+	return func(w *World) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		w.Jumps = func() time.Duration { return time.Duration(r.Int64N(2*years)-years) * time.Duration(r.IntN(3)) / 2 }
+	}
 }
 
 // Whole has one attacher read, decide and write with nothing between.
@@ -64,7 +75,8 @@ func (w *World) Advance(x *Attacher, about string) {
 		}
 	case 4:
 		x.stage = 0
-		x.attach.Now, x.release.Now = w.Now(), w.Now()
+		x.attach.Now = w.Clock()
+		x.release.Now = x.attach.Now
 		x.attach.Conflict, x.attach.DriverUID = volumelock.Conflict(x.driver, x.attach.Attachment), x.driver.UID
 		x.release.Conflict, x.release.DriverUID = volumelock.Conflict(x.driver, x.release.Attachment), x.driver.UID
 		attach, release := x.attach, x.release

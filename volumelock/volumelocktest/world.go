@@ -54,6 +54,8 @@ type World struct {
 	attachers            []Attacher
 	// Mutant spoils what is read, as if a rule were not there.
 	Mutant func(*volumelock.AttachFacts, *volumelock.ReleaseFacts)
+	// Jumps is by how much the clock of the attachers' machines is wrong, whenever it is read; nil: by nothing.
+	Jumps func() time.Duration
 	// Unguarded: writes are not refused that name an old resourceVersion of this kind.
 	Unguarded map[string]bool
 	Seen      Counts
@@ -117,6 +119,14 @@ func (w *World) holder(m *Machine) bool { return w.lock != nil && m.nodes[w.lock
 
 // Now is what time it is: a second later with each event.
 func (w *World) Now() time.Time { return began.Add(time.Duration(w.clock) * time.Second) }
+
+// Clock is what time it is by the clock of the attachers' machines.
+func (w *World) Clock() time.Time {
+	if w.Jumps == nil {
+		return w.Now()
+	}
+	return w.Now().Add(w.Jumps())
+}
 
 func at(beat int) metav1.Time { return metav1.NewTime(began.Add(time.Duration(beat) * time.Second)) }
 
