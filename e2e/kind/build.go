@@ -14,7 +14,7 @@ import (
 )
 
 // targets of the Dockerfile, and what their images are called in the manifests.
-var targets = []string{"webhook", "nodeenforcer", "fencer", agentsTarget, "podgrace"}
+var targets = []string{"webhook", "nodeenforcer", "fencer", "volumelock", agentsTarget, "podgrace"}
 
 // agentsTarget is built from packages of Debian.
 const agentsTarget = "fencer-agents"

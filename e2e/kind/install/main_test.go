@@ -134,7 +134,7 @@ func images(ctx context.Context, lab *kind.Lab, c *kind.Cluster) error {
 		lab.Logf("images of the %s version are built", version)
 		all = append(all, kind.Image("webhook", version), kind.Image("nodeenforcer", version))
 	}
-	if err := c.Load(ctx, append(all, kind.Image("fencer", current))...); err != nil {
+	if err := c.Load(ctx, append(all, kind.Image("fencer", current), kind.Image("volumelock", current))...); err != nil {
 		return err
 	}
 	lab.Logf("images are loaded")

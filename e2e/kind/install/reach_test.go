@@ -35,13 +35,7 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	if _, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name); err != nil {
 		t.Errorf("a force delete while nobody can be asked: %v", err)
 	}
-	podgrace := filepath.Join(t.TempDir(), "podgrace")
-	if err := cluster.GoBuild(t.Context(), podgrace, "cmd/podgrace"); err != nil {
-		t.Fatal(err)
-	}
-	doctor := exec.CommandContext(t.Context(), podgrace, "doctor")
-	doctor.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
-	if said, err := doctor.CombinedOutput(); err == nil || !strings.Contains(string(said), "the API server can't reach the webhook's pods") {
+	if said, err := w.podgrace(t, "doctor"); err == nil || !strings.Contains(said, "the API server can't reach the webhook's pods") {
 		t.Errorf("the doctor ends with %v:\n%s", err, said)
 	}
 	// One node has room for one.
@@ -54,6 +48,19 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	}
 	w.removeExamples(t)
 	w.uninstall(t, helm, selfManaged)
+}
+
+// podgrace runs the command line, as whoever has installed Podgrace, and returns what it prints.
+func (w *world) podgrace(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "podgrace")
+	if err := cluster.GoBuild(t.Context(), program, "cmd/podgrace"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // cutOff drops what the API server, which is on the node's own network, sends to the webhook's port of pods, until the test ends.
