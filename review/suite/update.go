@@ -2,12 +2,11 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/podgrace/podgrace/manifest"
 )
@@ -129,5 +128,27 @@ func (f *file) write(text []byte) error {
 	if !bytes.Equal(now, f.text) {
 		return errors.New("the file was changed meanwhile")
 	}
-	return renameio.WriteFile(name, text, 0o644, renameio.WithExistingPermissions())
+	return replace(name, text)
+}
+
+// replace gives a file that is there another text in one step, and keeps its permissions. Not by renameio, which has nothing for Windows: os.Rename
+// replaces a file there as well (MoveFileEx with MOVEFILE_REPLACE_EXISTING; os/file_windows.go, Go 1.26), unless another program has it open.
+func replace(name string, text []byte) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	to, err := os.CreateTemp(filepath.Dir(name), ".podgrace-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(to.Name()) //nolint:errcheck // it is gone where it became the file
+	defer to.Close()
+	if _, err := to.Write(text); err != nil {
+		return err
+	}
+	if err := cmp.Or(to.Chmod(info.Mode().Perm()), to.Sync(), to.Close()); err != nil {
+		return err
+	}
+	return os.Rename(to.Name(), name)
 }
