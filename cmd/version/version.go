@@ -19,8 +19,8 @@ const (
 	VolumeLock   = "podgrace-volumelock"
 )
 
-// linked is the version that the build gave: -ldflags "-X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3".
-var linked string
+// What the build gave: -ldflags "-X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3". A release also names its commit and that one's date (RFC 3339).
+var linked, linkedCommit, linkedDate string
 
 // Unknown is the version of a program that was built without one: by go run, or with -buildvcs=false.
 const Unknown = "unknown"
@@ -31,6 +31,8 @@ type Info struct {
 	Program string
 	// Version is a tag, what git describe or Go makes of a commit, or "unknown".
 	Version string
+	// Commit is what it was built from and Date when that was committed, as RFC 3339; empty where nobody wrote them into the program.
+	Commit, Date string
 	// Go is the version of the toolchain, Platform GOOS/GOARCH.
 	Go, Platform string
 }
@@ -38,7 +40,23 @@ type Info struct {
 // Of is what a program has to say.
 func Of(program string) Info {
 	build, _ := debug.ReadBuildInfo() // nil in a program that was built without modules
-	return Info{Program: program, Version: choose(linked, build), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	commit, date := linkedCommit, linkedDate
+	if commit == "" && build != nil {
+		s := settings(build)
+		commit, date = s["vcs.revision"], s["vcs.time"]
+	}
+	return Info{
+		Program: program, Version: choose(linked, build), Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}
+
+// settings are those of a build by their keys.
+func settings(build *debug.BuildInfo) map[string]string {
+	settings := map[string]string{}
+	for _, s := range build.Settings {
+		settings[s.Key] = s.Value
+	}
+	return settings
 }
 
 // choose takes the version that was linked, else that of the module, which Go makes of the tag or the commit, else the commit.
@@ -49,13 +67,10 @@ func choose(linked string, build *debug.BuildInfo) string {
 	if v := build.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	settings := map[string]string{}
-	for _, s := range build.Settings {
-		settings[s.Key] = s.Value
-	}
-	commit := settings["vcs.revision"]
+	of := settings(build)
+	commit := of["vcs.revision"]
 	commit = commit[:min(len(commit), 12)] // as long as in a pseudo-version
-	if commit != "" && settings["vcs.modified"] == "true" {
+	if commit != "" && of["vcs.modified"] == "true" {
 		commit += "-dirty"
 	}
 	return cmp.Or(commit, Unknown)
@@ -63,6 +78,9 @@ func choose(linked string, build *debug.BuildInfo) string {
 
 // String is the line that --version prints.
 func (i Info) String() string {
+	if i.Commit != "" {
+		return fmt.Sprintf("%s %s (commit %s of %s, %s, %s)", i.Program, i.Version, i.Commit, cmp.Or(i.Date, Unknown), i.Go, i.Platform)
+	}
 	return fmt.Sprintf("%s %s (%s, %s)", i.Program, i.Version, i.Go, i.Platform)
 }
 

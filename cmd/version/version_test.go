@@ -51,6 +51,10 @@ func TestTold(t *testing.T) {
 	if got, want := i.String(), "podgrace-webhook v1.2.3 (go1.99, linux/amd64)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	i.Commit, i.Date = "0123456789abcdef0123456789abcdef01234567", "2026-11-26T10:00:00Z"
+	if got, want := i.String(), "podgrace-webhook v1.2.3 (commit 0123456789abcdef0123456789abcdef01234567 of 2026-11-26T10:00:00Z, go1.99, linux/amd64)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	if got, want := i.UserAgent(), "podgrace-webhook/v1.2.3 (linux/amd64)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
