@@ -6,14 +6,14 @@ TAG ?= dev
 # What the programs tell as their version: the images' tag where one is given, else what git calls the commit.
 VERSION ?= $(if $(filter dev,$(TAG)),$(shell git describe --always --dirty --tags 2>/dev/null || echo $(TAG)),$(TAG))
 # Modules of their own, so that the product does not need what its tests need, nor the scheduler. e2e/kubernetes has no code.
-MODULES := preview e2e e2e/deploy e2e/fidelity e2e/monitoring e2e/preview
+MODULES := preview release e2e e2e/deploy e2e/fidelity e2e/monitoring e2e/preview
 
 # One way to compile for programs, tests and Kubernetes: what two of them need, and what another clone compiled, is not compiled again.
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build release publish
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,15 @@ LDFLAGS = -X github.com/podgrace/podgrace/cmd/version.linked=$(VERSION)
 build: ## The programs, into bin/
 	go build -ldflags='$(LDFLAGS)' -o bin/ ./cmd/...
 	go build -C preview -ldflags='$(LDFLAGS)' -o ../bin/ ./cmd/podgrace-preview
+
+# REGISTRY is for a fork: its own, which ends in /podgrace.
+REGISTRY ?= ghcr.io/podgrace
+RELEASE = go run -C release . -version='$(VERSION)' -registry='$(REGISTRY)' -out='$(CURDIR)/dist'
+release: ## All that a release consists of, into dist/, and what publishing it would run (VERSION=v1.2.3); nothing leaves the machine
+	@$(RELEASE)
+
+publish: ## The same, pushed and signed, with the release's page (VERSION=v1.2.3). For the workflow: it takes cosign, gh and their credentials
+	@$(RELEASE) -publish
 
 lint: ## golangci-lint on all modules
 	$(TOOL) golangci-lint run ./...

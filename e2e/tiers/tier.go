@@ -95,6 +95,10 @@ var tiers = []tier{
 		packages: []string{"./..."}, cores: 1, limit: 20 * time.Minute,
 	},
 	{
+		name: "release", what: "what a release consists of, made for all platforms, opened and pushed to a registry of the test", dir: "release",
+		packages: []string{"./..."}, args: live, cores: 1, limit: 40 * time.Minute, // it compiles for four other platforms where that is not cached
+	},
+	{
 		name: "scheduler", what: "verdicts of previews against kube-scheduler, with a real API server and nodes without a kubelet", dir: "e2e/preview",
 		packages: []string{"./..."}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 20 * time.Minute,
 	},
