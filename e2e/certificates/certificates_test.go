@@ -42,7 +42,7 @@ func TestTenRotationsAndANewCA(t *testing.T) {
 	c.report(t, "ten rotations and a new CA")
 	first.report(t, "first replica")
 	second.report(t, "second replica")
-	t.Logf("connections to each replica: %v", p.balancer.connections())
+	t.Logf("connections to each replica: %v", p.balancer.Connections())
 }
 
 // The leader is killed at the worst moments, between two requests. The other replica goes on serving, and once the lease has

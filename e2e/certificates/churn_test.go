@@ -56,7 +56,7 @@ func (c *churn) once() {
 
 // cycle is one pod's life.
 func (c *churn) cycle(ctx context.Context) error {
-	c.pair.balancer.cut()
+	c.pair.balancer.Cut()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, GenerateName: "p-"},
 		Spec:       corev1.PodSpec{NodeName: "nowhere", Containers: []corev1.Container{{Name: "c", Image: "localhost/none:1"}}},
@@ -64,7 +64,7 @@ func (c *churn) cycle(ctx context.Context) error {
 	if err := c.pair.Client.Create(ctx, p); err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	c.pair.balancer.cut()
+	c.pair.balancer.Cut()
 	err := c.pair.Client.Delete(ctx, p, client.GracePeriodSeconds(0))
 	if err != nil {
 		return fmt.Errorf("force delete: %w", err)

@@ -182,7 +182,7 @@ func TestOnlyTheAPIServerMayAsk(t *testing.T) {
 	_, err := cluster.Binaries(ctx, os.Stderr, cluster.Options{}.Programs()...)
 	clustertest.Require(t, "API server", err)
 	proxy, front := newFrontProxy(t), newBalancer(t)
-	at, err := url.Parse(front.url)
+	at, err := url.Parse(front.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestMountedSecretReplaced(t *testing.T) {
 	}
 	p.balancer.to(t, replicas[0].URL, replicas[1].URL)
 	t.Cleanup(func() { p.balancer.to(t, p.replicas[0].URL, p.replicas[1].URL) })
-	p.balancer.cut()
+	p.balancer.Cut()
 	c, end := p.churn(t, namespace)
 	defer end()
 	for serial := range 5 {

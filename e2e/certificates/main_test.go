@@ -35,7 +35,7 @@ var flags = []string{"--leaf-duration=" + leafLife.String(), "--ca-settle=" + se
 // pair is a cluster with two replicas behind a balancer. The first leads: the other was started when it did.
 type pair struct {
 	*suite.Suite
-	balancer *balancer
+	balancer balancer
 	replicas []*podgrace.Webhook
 }
 
@@ -120,7 +120,7 @@ func (p *pair) callBalancer(ctx context.Context) error {
 	}
 	mFrom, vFrom := client.MergeFrom(m.DeepCopy()), client.MergeFrom(v.DeepCopy())
 	for _, c := range clientConfigs(m, v) {
-		at := strings.Replace(*c.URL, p.Webhook.URL, p.balancer.url, 1)
+		at := strings.Replace(*c.URL, p.Webhook.URL, p.balancer.URL(), 1)
 		c.URL = &at
 	}
 	return errors.Join(p.Client.Patch(ctx, m, mFrom), p.Client.Patch(ctx, v, vFrom))
