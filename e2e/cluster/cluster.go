@@ -84,7 +84,7 @@ type Cluster struct {
 	client    kubernetes.Interface
 
 	controllerManager, scheduler *process
-	apiServer                    *process // that was restarted
+	apiServer, etcd              *process // that were restarted
 
 	// foreign means that it ran before and will run after: Connect.
 	foreign bool
@@ -143,7 +143,7 @@ func (c *Cluster) Stop() error {
 	for _, node := range nodes {
 		errs = append(errs, node.Stop())
 	}
-	errs = append(errs, scheduler.stop(), c.controllerManager.stop(), c.apiServer.stop())
+	errs = append(errs, scheduler.stop(), c.controllerManager.stop(), c.apiServer.stop(), c.etcd.stop())
 	if c.stopEnv != nil {
 		errs = append(errs, c.stopEnv())
 		c.stopEnv = nil

@@ -322,6 +322,15 @@ func (c *Cluster) EtcdPID() (int, error) {
 	return pid, nil
 }
 
+// APIServerPID returns the id of this cluster's API server.
+func (c *Cluster) APIServerPID() (int, error) {
+	pid, _, err := childWith("--cert-dir=" + c.env.ControlPlane.APIServer.CertDir)
+	if err != nil {
+		return 0, fmt.Errorf("find the API server: %w", err)
+	}
+	return pid, nil
+}
+
 func (c *Cluster) logPath(name string) string { return filepath.Join(c.Dir, "log", name+".log") }
 
 func (c *Cluster) logTail(name string) []byte {

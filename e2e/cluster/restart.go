@@ -19,33 +19,52 @@ import (
 // bound was deleted, and made anew under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one); a controller manager that is just
 // starting ends where an API server that does not know its roles yet forbids it to read a ServiceAccount.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
-	pid, args, err := childWith("--cert-dir=" + c.env.ControlPlane.APIServer.CertDir)
+	var err error
+	if c.apiServer, err = again(ctx, "the API server", "--cert-dir="+c.env.ControlPlane.APIServer.CertDir, "kube-apiserver-again", c.logPath("kube-apiserver-again")); err != nil {
+		return err
+	}
+	c.keepRunning(&c.scheduler, c.startScheduler)
+	c.keepRunning(&c.controllerManager, c.startControllerManager)
+	return c.apiServerReady(ctx, c.apiServer)
+}
+
+// RestartEtcd kills etcd as the kernel's OOM killer would, starts it again with the arguments that it had, and returns when the API server, which stays, is ready again.
+func (c *Cluster) RestartEtcd(ctx context.Context) error {
+	var err error
+	if c.etcd, err = again(ctx, "etcd", "--data-dir="+c.env.ControlPlane.Etcd.DataDir, "etcd-again", c.logPath("etcd-again")); err != nil {
+		return err
+	}
+	return c.apiServerReady(ctx, c.etcd)
+}
+
+// again kills the child of this process that has an argument, and starts it again with those that it had.
+func again(ctx context.Context, what, arg, name, logPath string) (*process, error) {
+	pid, args, err := childWith(arg)
 	if err != nil {
-		return fmt.Errorf("restart the API server: %w", err)
+		return nil, fmt.Errorf("restart %s: %w", what, err)
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill the API server: %w", err)
+		return nil, fmt.Errorf("kill %s: %w", what, err)
 	}
-	// envtest waits for its child. Until then threads of it may still hold the port.
+	// Whoever started it waits for it. Until then threads of it may still hold the port.
 	gone := func(context.Context) (bool, error) {
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH), nil
 	}
-	if err := Until(ctx, "the end of the API server", gone); err != nil {
-		return err
+	if err := Until(ctx, "the end of "+what, gone); err != nil {
+		return nil, err
 	}
-	name := "kube-apiserver-again"
-	if c.apiServer, err = startProcess(name, c.logPath(name), args[0], args[1:]...); err != nil {
-		return err
-	}
+	return startProcess(name, logPath, args[0], args[1:]...)
+}
+
+// apiServerReady returns when the API server is ready after something was restarted.
+func (c *Cluster) apiServerReady(ctx context.Context, restarted *process) error {
 	kube, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	c.keepRunning(&c.scheduler, c.startScheduler)
-	c.keepRunning(&c.controllerManager, c.startControllerManager)
-	return Until(ctx, "the API server that was restarted", func(ctx context.Context) (bool, error) {
+	return Until(ctx, "the API server to be ready again", func(ctx context.Context) (bool, error) {
 		return kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
-	}, c.apiServer)
+	}, restarted)
 }
 
 // RestartControllerManager kills the controller manager as the kernel's OOM killer would, starts it again, and returns when it is healthy: what its controllers only had in memory is gone.

@@ -1,6 +1,7 @@
 package podgrace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,8 @@ type Options struct {
 	Log io.Writer
 	// Unready does not wait for /readyz, for a webhook that is meant to be broken.
 	Unready bool
+	// CalledAt is the URL, without a path, that Install's configurations call; empty: that of the webhook which it starts.
+	CalledAt string
 }
 
 // Build compiles the webhook into a folder and returns the program's path.
@@ -80,7 +83,7 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	if err != nil {
 		return nil, err
 	}
-	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "configurations.yaml"), w.localise); err != nil {
+	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "configurations.yaml"), localise(cmp.Or(options.CalledAt, w.URL))); err != nil {
 		return nil, errors.Join(err, w.Stop())
 	}
 	for _, file := range []string{"policies.yaml", "fencing.yaml"} {
@@ -94,9 +97,14 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	return w, nil
 }
 
+// Kubeconfig writes a kubeconfig of the webhook's service account, and returns its path.
+func Kubeconfig(c *cluster.Cluster) (string, error) {
+	return c.KubeconfigFor(user, enforcerGroups...)
+}
+
 // Start starts one webhook process and returns when it is ready.
 func Start(ctx context.Context, c *cluster.Cluster, program string, options Options) (*Webhook, error) {
-	kubeconfig, err := c.KubeconfigFor(user, "system:serviceaccounts", "system:serviceaccounts:podgrace-system")
+	kubeconfig, err := Kubeconfig(c)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +139,12 @@ func Start(ctx context.Context, c *cluster.Cluster, program string, options Opti
 // Stop ends the webhook.
 func (w *Webhook) Stop() error { return w.child.Stop() }
 
+// Kill ends it by SIGKILL.
+func (w *Webhook) Kill() error { return w.child.Kill() }
+
+// Exited returns nil while it runs, and afterwards why it ended.
+func (w *Webhook) Exited() error { return w.child.Exited() }
+
 func (w *Webhook) waitReady(ctx context.Context) error {
 	return waitReady(ctx, "the webhook", w.child, w.HealthURL)
 }
@@ -159,16 +173,18 @@ func waitReady(ctx context.Context, what string, child *cluster.Process, healthU
 	return nil
 }
 
-// localise makes a webhook configuration call this process instead of a Service.
-func (w *Webhook) localise(o *unstructured.Unstructured) {
-	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
-	for _, h := range hooks {
-		hook := h.(map[string]any)
-		path, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "path")
-		hook["clientConfig"] = map[string]any{"url": w.URL + path}
-	}
-	if hooks != nil {
-		o.Object["webhooks"] = hooks
+// localise makes a webhook configuration call a URL instead of a Service.
+func localise(url string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+		for _, h := range hooks {
+			hook := h.(map[string]any)
+			path, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "path")
+			hook["clientConfig"] = map[string]any{"url": url + path}
+		}
+		if hooks != nil {
+			o.Object["webhooks"] = hooks
+		}
 	}
 }
 
@@ -176,7 +192,7 @@ func (w *Webhook) localise(o *unstructured.Unstructured) {
 func Manifest(file string, w *Webhook) ([]*unstructured.Unstructured, error) {
 	all, err := read(file)
 	for _, o := range all {
-		w.localise(o)
+		localise(w.URL)(o)
 	}
 	return all, err
 }
