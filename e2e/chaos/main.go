@@ -1,0 +1,130 @@
+// Command chaos breaks a cluster with Podgrace for as long as it is told to, while users work in it, and looks from outside that what is promised holds.
+//
+// The control plane is a real one, the webhook two real processes behind a Service of ours; kubelets are scripted, and know which containers run. package plan has what happens, by a seed that is
+// printed first, so that any run, and any round of it, can be had again:
+//
+//	go run -C e2e ./chaos [-time 1h] [-seed N [-round N]] [-only kill-replica,cut-node]
+//
+// What is looked at, and where: that no protected pod runs twice (copies.go), that what users may do is done within a bound and what they may not is refused whatever is away (operations.go), that
+// all is well again after each storm, refusals are counted and nothing leaks (calm.go).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
+	"github.com/podgrace/podgrace/e2e/program"
+)
+
+func main() {
+	o := defaults()
+	program.Main("chaos", o.AddFlags, func(ctx context.Context) error {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return run(ctx, o, os.Stdout, os.Stderr)
+	})
+}
+
+type options struct {
+	time, storm time.Duration
+	seed        uint64
+	round       int
+	only        string
+}
+
+// defaults are those of the command.
+func defaults() options {
+	return options{time: time.Hour, storm: time.Minute, seed: rand.Uint64N(1 << 32)} //nolint:gosec // any one will do
+}
+
+// AddFlags declares the flags with their defaults.
+func (o *options) AddFlags(f *flag.FlagSet) {
+	f.DurationVar(&o.time, "time", o.time, "after how long no other round begins")
+	f.DurationVar(&o.storm, "storm", o.storm, "how long the faults of a round go on")
+	f.Uint64Var(&o.seed, "seed", o.seed, "what the plan is drawn by; another one each time, by default")
+	f.IntVar(&o.round, "round", o.round, "the round to begin with")
+	f.StringVar(&o.only, "only", o.only, fmt.Sprintf("only these faults, separated by commas, of %v", plan.Faults()))
+}
+
+// Validate says all that is wrong with the options.
+func (o *options) Validate() error {
+	var errs []error
+	for _, f := range o.faults() {
+		if !slices.Contains(plan.Faults(), f) {
+			errs = append(errs, fmt.Errorf("-only: there is no fault %q", f))
+		}
+	}
+	if o.round < 0 {
+		errs = append(errs, fmt.Errorf("-round: %d is below 0", o.round))
+	}
+	return errors.Join(append(errs, program.Positive("time", o.time), program.Positive("storm", o.storm))...)
+}
+
+func (o *options) faults() (all []plan.Fault) {
+	for name := range strings.SplitSeq(o.only, ",") {
+		if name != "" {
+			all = append(all, plan.Fault(name))
+		}
+	}
+	return all
+}
+
+func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
+	fmt.Fprintf(out, "chaos -seed=%d -round=%d -storm=%s -only=%s\n", o.seed, o.round, o.storm, o.only)
+	l, err := newLab(ctx, progress)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.stop()) }()
+	rounds, began := 0, time.Now()
+	for ; time.Since(began) < o.time && ctx.Err() == nil; rounds++ {
+		if err := l.play(ctx, o.seed, plan.Draw(o.seed, o.round+rounds, plan.Options{Storm: o.storm, Only: o.faults()})); err != nil {
+			return fmt.Errorf("round %d: %w", o.round+rounds, err)
+		}
+	}
+	started, twice := l.copies.counts()
+	fmt.Fprintf(out, "\n%d rounds in %s; pods started %d times, %d of them beside a copy of which somebody had confirmed that it may run twice\n\n", rounds, time.Since(began).Round(time.Second), started, twice)
+	if err := l.counts.report(out); err != nil {
+		return err
+	}
+	if found := l.found(); len(found) > 0 {
+		fmt.Fprintf(out, "\nVIOLATED, by -seed=%d:\n%s\n", o.seed, strings.Join(found, "\n"))
+		return fmt.Errorf("%d violations", len(found))
+	}
+	fmt.Fprintln(out, "nothing was violated")
+	return nil
+}
+
+// play is one round. What fails in it is the laboratory's fault: violations are noted.
+func (l *lab) play(ctx context.Context, seed uint64, r plan.Round) error {
+	began := l.begin(r)
+	l.say("round %d of seed %d: %d faults, %d operations", r.Number, seed, len(r.Steps), len(r.Operations))
+	faults, users := errgroup.Group{}, errgroup.Group{}
+	for _, s := range r.Steps {
+		faults.Go(func() error { return l.happen(ctx, began, s) })
+	}
+	for i, o := range r.Operations {
+		users.Go(func() error {
+			l.operate(ctx, began, fmt.Sprintf("%d-%d", r.Number, i), o)
+			return nil
+		})
+	}
+	// All faults are mended before users are waited for, whatever became of the faults.
+	if err := errors.Join(faults.Wait(), users.Wait()); err != nil {
+		return err
+	}
+	l.say("the storm is over")
+	return l.calm(ctx)
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
+)
+
+// weather knows what is hit now, and until when what else was.
+type weather struct {
+	mu    sync.Mutex
+	hit   []plan.Scope // one for each fault that is in force
+	ended map[plan.Scope]time.Time
+}
+
+// begin is told before something is hit, and returns what is to be told once it is mended.
+func (w *weather) begin(s plan.Scope) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hit = append(w.hit, s)
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		i := slices.Index(w.hit, s)
+		w.hit = slices.Delete(w.hit, i, i+1)
+		if w.ended == nil {
+			w.ended = map[plan.Scope]time.Time{}
+		}
+		w.ended[s] = time.Now()
+	})
+}
+
+// quietSince is since when nothing of some scopes has been hit: now, if something is, and at the earliest a time.
+func (w *weather) quietSince(earliest time.Time, scopes []plan.Scope) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.ContainsFunc(w.hit, func(s plan.Scope) bool { return slices.Contains(scopes, s) }) {
+		return time.Now()
+	}
+	for _, s := range scopes {
+		if w.ended[s].After(earliest) {
+			earliest = w.ended[s]
+		}
+	}
+	return earliest
+}
