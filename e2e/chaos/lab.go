@@ -39,7 +39,7 @@ const (
 	deployed    = "web"
 	mostScaled  = 3
 	beginsWith  = 2
-	graceLeast  = 20 // seconds
+	graceLeast  = 31 // seconds
 	graceChoice = 20
 )
 

@@ -143,11 +143,12 @@ func (c *Cluster) Stop() error {
 	for _, node := range nodes {
 		errs = append(errs, node.Stop())
 	}
-	errs = append(errs, scheduler.stop(), c.controllerManager.stop(), c.apiServer.stop(), c.etcd.stop())
+	errs = append(errs, scheduler.stop(), c.controllerManager.stop(), c.apiServer.stop())
 	if c.stopEnv != nil {
 		errs = append(errs, c.stopEnv())
 		c.stopEnv = nil
 	}
+	errs = append(errs, c.etcd.stop()) // an API server without etcd does not end
 	if c.removeDir && os.Getenv(keepVariable) == "" {
 		errs = append(errs, os.RemoveAll(c.Dir))
 	}

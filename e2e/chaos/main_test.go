@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// Some minutes of what the command does for an hour, by a plan that is always the same: it begins with rounds of which two together have most of the faults.
+func TestChaos(t *testing.T) {
+	if os.Getenv(suite.KubeconfigVariable) != "" {
+		t.Skip("it breaks no cluster that somebody else may need")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // the first run on a machine builds Kubernetes
+	defer cancel()
+	_, unmet := cluster.Binaries(ctx, os.Stderr, cluster.Options{ControllerManager: true, Scheduler: true}.Programs()...)
+	clustertest.Require(t, "cluster", unmet)
+	var out strings.Builder
+	err := run(ctx, options{time: 90 * time.Second, storm: 50 * time.Second, seed: 1}, &out, os.Stderr)
+	t.Log(out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"nothing was violated", "seed=1"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	read := func(args ...string) (options, error) {
+		o := defaults()
+		f := flag.NewFlagSet("chaos", flag.ContinueOnError)
+		o.AddFlags(f)
+		if err := f.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		return o, o.Validate()
+	}
+	o, err := read("-only=kill-etcd,cut-node", "-seed=3", "-time=1m")
+	if err != nil || o.seed != 3 || len(o.faults()) != 2 || o.faults()[1] != plan.CutNode {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, bad := range []string{"-only=kill-everything", "-time=0s", "-storm=-1s", "-round=-1"} {
+		name, _, _ := strings.Cut(bad, "=")
+		if _, err := read(bad); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// What the weather says holds an operation up, and no longer than it did.
+func TestWeather(t *testing.T) {
+	w, began := &weather{}, time.Now().Add(-time.Hour)
+	of := []plan.Scope{plan.ControlPlane}
+	end := w.begin(plan.ControlPlane)
+	if w.quietSince(began, of).Equal(began) {
+		t.Error("what is hit now holds nothing up")
+	}
+	end()
+	if since := w.quietSince(began, of); since.Equal(began) || since.After(time.Now()) {
+		t.Errorf("quiet since %s", since)
+	}
+	if !w.quietSince(began, []plan.Scope{plan.Replica}).Equal(began) {
+		t.Error("what hit something else holds it up")
+	}
+	later := time.Now().Add(time.Hour)
+	if !w.quietSince(later, of).Equal(later) {
+		t.Error("what was mended before it began holds it up")
+	}
+}
+
+func TestPanicked(t *testing.T) {
+	for log, want := range map[string]bool{
+		"it ended:\npanic: nil map\n\ngoroutine 1": true, "it ended:\nfatal error: concurrent map writes\n": true,
+		"it ended:\n{\"msg\":\"leader election lost\"}\n": false, "": false,
+	} {
+		if got := panicked(log); got != want {
+			t.Errorf("%q: %t", log, got)
+		}
+	}
+}
+
+// A run tells of a violation with the plan's steps that were near it.
+func TestViolated(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	l := &lab{progress: log, began: time.Now()}
+	l.begin(plan.Round{Number: 3, Steps: []plan.Step{{Fault: plan.CutNode, Target: 2, For: time.Second}, {Fault: plan.KillEtcd, At: time.Hour}}})
+	l.violated("two copies of %s", "db-0")
+	found := l.found()
+	if len(found) != 1 || !strings.Contains(found[0], "round 3") || !strings.Contains(found[0], "two copies of db-0") || !strings.Contains(found[0], "cut-node 2") || strings.Contains(found[0], "kill-etcd") {
+		t.Errorf("%q", found)
+	}
+}
