@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build release publish
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build release publish chaos
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ REQUESTS ?= 300000
 FLOOD ?= 10m
 attack: ## Random attacks on the removal guard in a real control plane (REQUESTS=300000), and a flood of large reviews (FLOOD=10m; root)
 	go test -C e2e ./attacks -count=1 -timeout=24h -v -attacks.requests=$(REQUESTS) -attacks.flood=$(FLOOD) $(ARGS)
+
+CHAOS ?= 1h
+chaos: ## Faults without end, in a real control plane with users at work, watched from outside (CHAOS=1h, ARGS="-seed=N -only=cut-node")
+	@go run -C e2e ./chaos -time=$(CHAOS) $(ARGS)
 
 e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove (root, Docker; ALL=1: all combinations)
 	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./tiers kind
