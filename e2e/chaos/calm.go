@@ -94,7 +94,7 @@ func (l *lab) deployedUnwell(ctx context.Context) error {
 	}
 	for _, d := range sets.Items {
 		if st, want := d.Status, *d.Spec.Replicas; st.ObservedGeneration != d.Generation || st.Replicas != want || st.ReadyReplicas != want || st.UpdatedReplicas != want {
-			return fmt.Errorf("Deployment %s/%s is to have %d pods: %d of them are there, %d ready, %d updated", d.Namespace, d.Name, want, st.Replicas, st.ReadyReplicas, st.UpdatedReplicas)
+			return fmt.Errorf("of Deployment %s/%s %d pods are to be there: %d are, %d ready, %d updated", d.Namespace, d.Name, want, st.Replicas, st.ReadyReplicas, st.UpdatedReplicas)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,13 +87,13 @@ func newLab(ctx context.Context, progress io.Writer) (_ *lab, err error) {
 			err = errors.Join(err, l.stop())
 		}
 	}()
-	l.Cluster, err = cluster.Start(ctx, cluster.Options{
+	c, err := cluster.Start(ctx, cluster.Options{
 		ControllerManager: true, Scheduler: true, Log: progress, ControllerManagerArgs: []string{"--node-monitor-grace-period=" + monitorGrace.String()},
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.ends = append(l.ends, l.Cluster.Stop)
+	l.Cluster, l.ends = c, append(l.ends, c.Stop)
 	config := rest.CopyConfig(l.Config)
 	config.WarningHandler, config.Timeout = rest.NoWarnings{}, requestTimeout
 	if l.kube, err = client.New(config, client.Options{Scheme: webhook.NewScheme()}); err != nil {
@@ -232,12 +233,13 @@ func (l *lab) violated(format string, args ...any) {
 	l.violationsMu.Lock()
 	defer l.violationsMu.Unlock()
 	at := time.Since(l.roundBegan)
-	what := fmt.Sprintf("round %d, %.1f s: %s", l.round.Number, at.Seconds(), fmt.Sprintf(format, args...))
+	var what strings.Builder
+	fmt.Fprintf(&what, "round %d, %.1f s: %s", l.round.Number, at.Seconds(), fmt.Sprintf(format, args...))
 	for _, s := range l.round.Near(at, near) {
-		what += fmt.Sprintf("\n    %5.1f to %5.1f s: %s %d", s.At.Seconds(), s.End().Seconds(), s.Fault, s.Target)
+		fmt.Fprintf(&what, "\n    %5.1f to %5.1f s: %s %d", s.At.Seconds(), s.End().Seconds(), s.Fault, s.Target)
 	}
-	l.violations = append(l.violations, what)
-	l.say("VIOLATED: %s", what)
+	l.violations = append(l.violations, what.String())
+	l.say("VIOLATED: %s", what.String())
 }
 
 // found are the violations so far.

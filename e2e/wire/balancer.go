@@ -147,13 +147,13 @@ func (b *Balancer) dial() (*net.TCPConn, error) {
 }
 
 func (b *Balancer) pass(from *net.TCPConn) {
-	defer from.Close()
+	defer func() { _ = from.Close() }()
 	b.wait()
 	to, err := b.dial()
 	if err != nil {
 		return
 	}
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	ended := make(chan struct{})
 	b.mu.Lock()
 	b.open[from] = ended

@@ -170,19 +170,27 @@ func fits(s Step, drawn []Step, spared int) bool {
 		if !meet(s, d) {
 			continue
 		}
-		switch a, b := Of(s.Fault), Of(d.Fault); {
-		case a == b && s.Target == d.Target:
+		if excludes(s, d) {
 			return false
-		case a == Node && b == Node:
+		}
+		if Of(s.Fault) == Node && Of(d.Fault) == Node {
 			cut++
-		case hitsWebhook(a) && hitsWebhook(b) && min(s.End(), d.End())-max(s.At, d.At) > AllAway:
-			return false
-		case a == Webhook && b == Replica, a == Replica && b == Webhook:
-			// Two that follow each other would be one that is longer.
-			return false
 		}
 	}
 	return cut < NodesCut
+}
+
+// excludes says whether of two faults that meet only one may happen.
+func excludes(s, d Step) bool {
+	a, b := Of(s.Fault), Of(d.Fault)
+	if a == b && s.Target == d.Target {
+		return true
+	}
+	if !hitsWebhook(a) || !hitsWebhook(b) {
+		return false
+	}
+	// Of all replicas and of one, the two that follow each other would be one that is longer.
+	return a != b || min(s.End(), d.End())-max(s.At, d.At) > AllAway
 }
 
 func hitsWebhook(s Scope) bool { return s == Replica || s == Webhook }
