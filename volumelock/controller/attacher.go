@@ -89,24 +89,30 @@ const steps = 8
 
 // ReconcileAttachment decides about one VolumeAttachment until nothing is to be written.
 func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return x.reconcile(ctx, func() (volumelock.Decision, *subject, error) { return x.decideAttachment(ctx, req.Name) })
+	return x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
+		return x.decideAttachment(ctx, req.Name, known)
+	})
 }
 
 // ReconcileLock decides about one VolumeLock until nothing is to be written.
 func (x *Attacher) ReconcileLock(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return x.reconcile(ctx, func() (volumelock.Decision, *subject, error) { return x.decideLock(ctx, req.Name) })
+	return x.reconcile(ctx, func(*subject) (volumelock.Decision, *subject, error) { return x.decideLock(ctx, req.Name) })
 }
 
 // subject is what a decision is about, as it was read.
 type subject struct {
-	lock       *v1alpha1.VolumeLock
+	driver     *storagev1.CSIDriver
+	name       string               // of the lock; empty: there can't be one
+	lock       *v1alpha1.VolumeLock // nil: there is none
 	attachment *storagev1.VolumeAttachment
 	node       *corev1.Node
 }
 
-func (x *Attacher) reconcile(ctx context.Context, decide func() (volumelock.Decision, *subject, error)) (ctrl.Result, error) {
+func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (volumelock.Decision, *subject, error)) (ctrl.Result, error) {
+	var known *subject
 	for range steps {
-		d, about, err := decide()
+		d, about, err := decide(known)
+		known = nil
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -124,44 +130,49 @@ func (x *Attacher) reconcile(ctx context.Context, decide func() (volumelock.Deci
 			return ctrl.Result{}, fmt.Errorf("%s: %w", d.Write, err)
 		default:
 			x.wrote(d, about)
+			known = answered(d.Write, about)
+		}
+		if say, ok := d.Write.(volumelock.Say); ok && say.Attached && err == nil {
+			return ctrl.Result{}, nil // it is looked at again when the informer has it
 		}
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// decideAttachment reads in the order that package volumelock wants: the driver, the lock, then the attachment, then the node.
-func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumelock.Decision, about *subject, err error) {
-	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
-	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
-		if err == nil && hint == nil {
-			x.forget(name)
+// answered is what needs not be read again after a write, since its answer says what it is: a lock that was made, and then the attachment that got its finalizer. What was read before them stays,
+// what comes after them in the order is read anew; so a replica reads that is slow.
+func answered(w volumelock.Write, about *subject) *subject {
+	switch w.(type) {
+	case volumelock.Take:
+		return &subject{driver: about.driver, name: about.name, lock: about.lock}
+	case volumelock.Finalize:
+		return &subject{driver: about.driver, name: about.name, lock: about.lock, attachment: about.attachment}
+	}
+	return nil
+}
+
+// decideAttachment reads in the order that package volumelock wants: the driver, the lock, then the attachment, then the node. What is known needs not be read; nil: nothing is.
+func (x *Attacher) decideAttachment(ctx context.Context, name string, known *subject) (d volumelock.Decision, about *subject, err error) {
+	if known == nil {
+		if known, err = x.lockFor(ctx, name); err != nil || known == nil {
+			return d, nil, err
 		}
-		return d, nil, err
 	}
-	driver, err := x.driver(ctx, hint.Spec.Attacher)
-	if err != nil {
-		return d, nil, err
-	}
-	volume, err := x.volume(ctx, hint)
-	if err != nil {
-		return d, nil, err
-	}
-	about = &subject{}
-	lock := volumelock.LockFor(hint, volume)
-	if about.lock, err = read(ctx, x.Live, lock, &v1alpha1.VolumeLock{}); err != nil {
-		return d, nil, err
-	}
-	if about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{}); err != nil || about.attachment == nil {
-		return d, nil, err
+	about = known
+	if about.attachment == nil {
+		if about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{}); err != nil || about.attachment == nil {
+			return d, nil, err
+		}
 	}
 	if about.node, err = read(ctx, x.Live, about.attachment.Spec.NodeName, &corev1.Node{}); err != nil {
 		return d, nil, err
 	}
-	if volume, err = x.volume(ctx, about.attachment); err != nil {
+	volume, err := x.volume(ctx, about.attachment)
+	if err != nil {
 		return d, nil, err
 	}
-	if now := volumelock.LockFor(about.attachment, volume); now != lock {
-		return d, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), lock, fmt.Errorf("VolumeAttachment %s is for VolumeLock %q now", name, now))
+	if now := volumelock.LockFor(about.attachment, volume); now != about.name {
+		return d, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), about.name, fmt.Errorf("VolumeAttachment %s is for VolumeLock %q now", name, now))
 	}
 	same, err := x.sameHandle(ctx, volume)
 	if err != nil {
@@ -169,9 +180,31 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 	}
 	said := x.saidOf(about.attachment)
 	return volumelock.Attach(volumelock.AttachFacts{
-		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),
+		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(about.driver, about.attachment), DriverUID: uid(about.driver),
 		Withdrawn: said.withdrawn, Told: said.refusal, Now: x.Clock.Now(),
 	}), about, nil
+}
+
+// lockFor reads the driver and the lock of an attachment, as the informer has it; nil: it is none of ours.
+func (x *Attacher) lockFor(ctx context.Context, name string) (*subject, error) {
+	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
+	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
+		if err == nil && hint == nil {
+			x.forget(name)
+		}
+		return nil, err
+	}
+	about := &subject{}
+	if about.driver, err = x.driver(ctx, hint.Spec.Attacher); err != nil {
+		return nil, err
+	}
+	volume, err := x.volume(ctx, hint)
+	if err != nil {
+		return nil, err
+	}
+	about.name = volumelock.LockFor(hint, volume)
+	about.lock, err = read(ctx, x.Live, about.name, &v1alpha1.VolumeLock{})
+	return about, err
 }
 
 // driver is the CSIDriver of a name; nil: there is none.

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +179,33 @@ func TestHandover(t *testing.T) {
 	}
 	if b := c.attachment("b"); !b.Status.Attached || b.Status.AttachError != nil {
 		t.Fatalf("the other node's attachment is %+v", b.Status)
+	}
+}
+
+// TestReadOnce: until a volume is attached nothing is read again of which a write's answer says what it is.
+func TestReadOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	kube, read := c.Live.(client.WithWatch), map[string]int{}
+	c.Live = interceptor.NewClient(kube, interceptor.Funcs{Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+		read[strings.TrimPrefix(fmt.Sprintf("%T", into), "*")]++
+		return kube.Get(ctx, key, into, options...)
+	}})
+	_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}})
+	c.must(err)
+	// A node and a PersistentVolume for each of three writes, which are later than what they are about; of the attachment what made it, and what it was once the lock was there.
+	want := map[string]int{"v1.CSIDriver": 1, "v1alpha1.VolumeLock": 1, "v1.VolumeAttachment": 2, "v1.Node": 3, "v1.PersistentVolume": 4}
+	if !maps.Equal(read, want) || !c.attachment("a").Status.Attached {
+		t.Errorf("read %v, and not %v", read, want)
+	}
+	if looked := c.lockOf(context.Background(), c.attachment("a")); len(looked) != 0 {
+		t.Errorf("of an attachment that is attached %v are looked at", looked)
+	}
+	c.detach("a")
+	if looked := c.lockOf(context.Background(), c.attachment("a")); len(looked) != 1 || looked[0].Name != c.lock().Name {
+		t.Errorf("of an attachment that is deleted %v are looked at", looked)
 	}
 }
 

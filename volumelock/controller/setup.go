@@ -185,10 +185,17 @@ func (x *Attacher) nodeNow(ctx context.Context, name string) *corev1.Node {
 	return node
 }
 
-// lockOf is the lock that an attachment has to do with.
+// lockOf is the lock that an attachment has to do with. As long as that is attached, and not deleted, it is no news to the lock.
 func (x *Attacher) lockOf(ctx context.Context, o client.Object) []reconcile.Request {
 	a := o.(*storagev1.VolumeAttachment)
 	if !slices.Contains(x.Drivers, a.Spec.Attacher) {
+		return nil
+	}
+	now, err := read(ctx, x.Cache, a.Name, &storagev1.VolumeAttachment{})
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "read VolumeAttachment", "attachment", a.Name)
+	}
+	if now != nil && now.UID == a.UID && now.DeletionTimestamp == nil && now.Status.Attached {
 		return nil
 	}
 	name := volumelock.LockFor(a, nil)

@@ -18,11 +18,12 @@ import (
 // again is how soon one goes on that has written as often as it may in one go.
 const again = 100 * time.Millisecond
 
-// write carries out one write. Each names the resourceVersion that was read.
-func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject) error {
+// write carries out one write. Each names the resourceVersion that was read. A lock that it makes, or an attachment that it puts the finalizer on, is in the subject after it.
+func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject) (err error) {
 	switch w := w.(type) {
 	case volumelock.Take:
-		return x.Client.Create(ctx, &w.Lock)
+		about.lock = &w.Lock
+		return x.Client.Create(ctx, about.lock)
 	case volumelock.Note:
 		lock := about.lock.DeepCopy()
 		lock.Status = w.Status
@@ -30,7 +31,7 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 	case volumelock.Free:
 		return x.Client.Delete(ctx, about.lock, client.Preconditions{UID: &about.lock.UID, ResourceVersion: &about.lock.ResourceVersion})
 	case volumelock.Finalize:
-		return x.patch(ctx, about.attachment, func(a *storagev1.VolumeAttachment) {
+		about.attachment, err = x.patch(ctx, about.attachment, func(a *storagev1.VolumeAttachment) {
 			a.Annotations = maps.Clone(a.Annotations)
 			if a.Annotations == nil {
 				a.Annotations = map[string]string{}
@@ -40,10 +41,12 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 				a.Finalizers = append(slices.Clone(a.Finalizers), v1alpha1.FinalizerVolumeLock)
 			}
 		})
+		return err
 	case volumelock.Unfinalize:
-		return x.patch(ctx, about.attachment, func(a *storagev1.VolumeAttachment) {
+		_, err = x.patch(ctx, about.attachment, func(a *storagev1.VolumeAttachment) {
 			a.Finalizers = slices.DeleteFunc(slices.Clone(a.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerVolumeLock })
 		})
+		return err
 	case volumelock.Say:
 		a := about.attachment.DeepCopy()
 		a.Status.Attached, a.Status.AttachError = w.Attached, nil
@@ -61,8 +64,8 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 	return fmt.Errorf("a write that is not known: %T", w)
 }
 
-func (x *Attacher) patch(ctx context.Context, was *storagev1.VolumeAttachment, change func(*storagev1.VolumeAttachment)) error {
+func (x *Attacher) patch(ctx context.Context, was *storagev1.VolumeAttachment, change func(*storagev1.VolumeAttachment)) (*storagev1.VolumeAttachment, error) {
 	a := was.DeepCopy()
 	change(a)
-	return x.Client.Patch(ctx, a, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
+	return a, x.Client.Patch(ctx, a, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
 }

@@ -100,6 +100,7 @@ func (a *API) Create(_ context.Context, o client.Object, _ ...client.CreateOptio
 		l := o.(*v1alpha1.VolumeLock).DeepCopy()
 		l.UID, l.ResourceVersion, l.CreationTimestamp, l.Status = a.uid("lock-"), a.next(), metav1.NewTime(a.Now()), v1alpha1.VolumeLockStatus{}
 		a.lock = l
+		l.DeepCopyInto(o.(*v1alpha1.VolumeLock))
 		a.Seen.taken++
 		return nil
 	})
@@ -195,6 +196,7 @@ func (a *API) Patch(_ context.Context, o client.Object, patch client.Patch, _ ..
 		}
 		c.Status, c.ResourceVersion = stored.Status, a.next()
 		a.attachments[c.Name] = c
+		c.DeepCopyInto(o.(*storagev1.VolumeAttachment))
 		if c.DeletionTimestamp != nil && len(c.Finalizers) == 0 {
 			delete(a.attachments, c.Name)
 		}
