@@ -387,7 +387,7 @@ func (x *attaching) refuse(d *Decision) *Decision {
 	if x.Told.Message == d.Message {
 		again = sameAgain
 	}
-	if ago := x.Now.Sub(x.Told.At); !x.Told.At.IsZero() && ago < again {
+	if ago := x.Now.Sub(x.Told.At); !x.Told.At.IsZero() && ago >= 0 && ago < again {
 		d.After = again - ago
 		return d
 	}

@@ -197,6 +197,7 @@ func TestTakenBack(t *testing.T) {
 		{after: 759, next: time.Second},
 		{after: 760, write: "say attached: false volume pv is held by node n1"},
 		{after: 750, write: "take back"}, // by a clock that was set back, or another one's
+		{after: 750, write: "say attached: false volume pv is held by node n1"},
 	} {
 		if i == 6 {
 			f.Lock.Status.Message = "the node is not ready"
