@@ -88,8 +88,13 @@ func keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	return kept
 }
 
+// keepDriver keeps what tells whether it is gated (volumelock.Conflict).
 func keepDriver(o *storagev1.CSIDriver) *storagev1.CSIDriver {
-	return &storagev1.CSIDriver{ObjectMeta: informer.Identity(o.ObjectMeta)}
+	kept := &storagev1.CSIDriver{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: storagev1.CSIDriverSpec{AttachRequired: o.Spec.AttachRequired}}
+	if gated := o.Annotations[v1alpha1.AnnotationGated]; gated != "" {
+		kept.Annotations = map[string]string{v1alpha1.AnnotationGated: gated}
+	}
+	return kept
 }
 
 func keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,8 +68,10 @@ func informers(t *testing.T, kube client.WithWatch) client.Reader {
 // TestKept: informers find trimmed objects as they find whole ones, and do not keep most of what a cluster's objects have.
 func TestKept(t *testing.T) {
 	t.Parallel()
+	fields := &metav1.FieldsV1{}
+	fields.SetRawString(strconv.Quote(strings.Repeat("x", 1000)))
 	managed := metav1.ObjectMeta{Name: "x", UID: "uid", ResourceVersion: "1", Annotations: map[string]string{"others": strings.Repeat("x", 500), v1alpha1.AnnotationVolumeLock: "volume-1"},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(`"` + strings.Repeat("x", 1000) + `"`)}}}}
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: fields}}}
 	node := &corev1.Node{ObjectMeta: managed, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, VolumesInUse: []corev1.UniqueVolumeName{"x"}}}
 	for range 50 {
 		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{"registry.example.org/image@sha256:0000000000000000000000000000000000000000000000000000000000000000"}})
