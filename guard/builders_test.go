@@ -72,6 +72,11 @@ func dangerous(options ...option) world {
 	return w
 }
 
+// holding are volumes that the pod's node holds by VolumeLocks.
+func holding(volumes ...string) option {
+	return func(w *world) { w.facts.Held = volumes }
+}
+
 // lockedBy is a VolumeLock by which the volume was attached.
 func lockedBy(name string) option {
 	return func(w *world) {

@@ -18,6 +18,8 @@ type Facts struct {
 	Node Node
 	// Claims of the pod. One that is missing is unknown.
 	Claims policy.Claims
+	// Held are the PersistentVolumes of the pod that its node holds by VolumeLocks, as far as that is known. Nothing is decided by them.
+	Held []string
 	// Volume that an attachment is of, for RoadVolumeAttachment by the attach-detach controller.
 	Volume Volume
 	// Fences are receipts of fences for this pod or node.

@@ -29,7 +29,12 @@ func refusePod(req Request, facts Facts) *Decision {
 	if req.Road == RoadEviction && forceDeleteBegun(req.Pod) { // an eviction asks for no force delete
 		why = "a force delete of it was refused half-way, so evicting it would remove it at once, and " + why
 	}
-	return refuse(facts, subject, why, append(waysWithout(req, facts), wayBy(req, facts)))
+	ways := append(waysWithout(req, facts), wayBy(req, facts))
+	if n := len(facts.Held); n > 0 {
+		why += fmt.Sprintf("; by the volume lock that one would wait, since its node keeps %s %s until it is proved to be rid of %s", console.Noun(n, "volume", "volumes"), console.Some(facts.Held, 3, ", "), console.Noun(n, "it", "them"))
+		ways = append(ways, "what that waits for: kubectl podgrace volumelock list "+req.Pod.Spec.NodeName)
+	}
+	return refuse(facts, subject, why, ways)
 }
 
 // waysWithout are the ways to remove the pod without the risk that it runs twice.

@@ -58,6 +58,9 @@ func TestRefusal(t *testing.T) {
 		deny("clock jumped back", dangerous(heardOf(now.Add(10*time.Minute))), "n1 (not ready, but heard of at 12:10:00 UTC)", "!-10m"),
 		deny("an owner whose name turns the reading direction round", dangerous(ownedBy("StatefulSet", "db\u202emrifnoc")), "it is a pod of StatefulSet db?mrifnoc, so its replacement"),
 		deny("an owner whose name could move the cursor", dangerous(ownedBy("StatefulSet", "db\x1b[2K\n\xff")), "it is a pod of StatefulSet db?[2K??, so its replacement"),
+		deny("a pod whose node holds a volume", dangerous(holding("pv-data")), ", so its replacement could run beside it; by the volume lock that one would wait, since its node keeps volume pv-data until it is proved to be rid of it.",
+			"; what that waits for: kubectl podgrace volumelock list n1."),
+		deny("a pod whose node holds volumes", dangerous(holding("a", "b", "c", "d")), "its node keeps volumes a, b, c and 1 more until it is proved to be rid of them."),
 		row{"two policies", dangerous(func(w *world) { w.facts.Policy.Names = []string{"a", "b"} }), guard.Deny, "Unsafe", []string{"(PodPolicy a, b)"}},
 	)
 	testRows(t, rows)

@@ -17,7 +17,8 @@ import (
 )
 
 // RemovalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it is read live:
-// an informer may be behind, and a node that is gone in truth must not be taken for one that never was. What can't be read stays unknown.
+// an informer may be behind, and a node that is gone in truth must not be taken for one that never was. What can't be read stays unknown. Only which volumes its node holds is from an informer: it
+// decides nothing.
 func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts {
 	ctx, cancel := context.WithTimeout(ctx, lookup.Timeout)
 	defer cancel()
@@ -39,6 +40,7 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 			facts.Node = e.Lookup.Node(ctx, r.Pod.Spec.NodeName, facts.Now)
 		}
 		facts.Claims = e.Lookup.Current().Claims(ctx, r.Pod.Namespace, r.Pod)
+		facts.Held = e.Lookup.Locks.HeldBy(r.Pod.Spec.NodeName, facts.Claims)
 	}
 	facts.Fences = e.Lookup.Current().Fences(ctx)
 	return facts

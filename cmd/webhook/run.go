@@ -200,6 +200,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		return err
 	}
 	facts := &lookup.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader(), Reads: lookup.NewReads(mgr.GetAPIReader()), Nodes: nodes}
+	if facts.Locks, err = lookup.FollowLocks(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
 	exceptionsSynced, err := watchExceptions(ctx, mgr, o, facts, log)
 	if err != nil {
 		return err

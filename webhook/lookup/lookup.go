@@ -39,6 +39,8 @@ type Lookup struct {
 	Nodes *topology.Nodes
 	// Exceptions returns those in force in a namespace now. nil: there are none.
 	Exceptions func(namespace string) policy.Exceptions
+	// Locks of volumes. nil: there are none, or they are not known.
+	Locks *Locks
 	// Partial: an object that the readers do not find is unknown, and not absent, as offline.
 	Partial bool
 }
