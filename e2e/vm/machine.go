@@ -21,8 +21,12 @@ const (
 	// guestAPIServer is where the API server is for a guest.
 	guestAPIServer     = guestAPIServerHost + ":6443"
 	guestAPIServerHost = "10.0.2.100"
-	shellPort          = 10022
-	kubeletPort        = 10250
+	// Peer is where a guest finds what Options.Reaches names.
+	Peer = "10.0.2.101"
+	// Gateway is where to a guest the host's connections come from.
+	Gateway     = "10.0.2.2"
+	shellPort   = 10022
+	kubeletPort = 10250
 )
 
 // RawDiskDevice is Options.RawDisk in the guest: the disk after those of image and seed.
@@ -97,7 +101,7 @@ func (o machineOptions) arguments(seedFile string) []string {
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
-	network := append([]string{"user", "id=net", "restrict=on", "ipv6=off", "net=10.0.2.0/24", "host=10.0.2.2"}, o.forwards...)
+	network := append([]string{"user", "id=net", "restrict=on", "ipv6=off", "net=10.0.2.0/24", "host=" + Gateway}, o.forwards...)
 	devices := append([]string{
 		"-name", o.name,
 		"-drive", "file=" + o.image.disk() + ",format=raw,if=virtio,cache=unsafe,snapshot=" + snapshot,
@@ -138,10 +142,13 @@ func emptyDisk(ctx context.Context, file string, mib int) error {
 	return command(ctx, "/", "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", file)
 }
 
-// apiServerForward forwards guestAPIServer to a port of the host's loopback: for each connection QEMU runs a program
+// apiServerForward forwards guestAPIServer to a port of the host's loopback.
+func apiServerForward(port string) string { return forward(guestAPIServer, loopback, port) }
+
+// forward leads from an address that the guest sees to one of the host's: for each connection QEMU runs a program
 // whose standard input and output it is. A socket instead would serve one connection only.
-func apiServerForward(port string) string {
-	return fmt.Sprintf("guestfwd=tcp:%s-cmd:socat - TCP4:%s:%s", guestAPIServer, loopback, port)
+func forward(from, host, port string) string {
+	return fmt.Sprintf("guestfwd=tcp:%s-cmd:socat - TCP4:%s:%s", from, host, port)
 }
 
 func (m *machine) seedFile() string      { return filepath.Join(m.options.dir, "seed.tar") }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -40,6 +41,10 @@ type Options struct {
 	// RawDisk is a file on the host that is a disk without a file system in the guest, RawDiskDevice: what is written there is on the host at once, whatever becomes of the guest and its
 	// network. Empty: there is none. Not with ImageDiskMiB.
 	RawDisk string
+	// Serves is a TCP port of the guest that the host reaches at the guest's address, besides the kubelet's. 0: there is none.
+	Serves int
+	// Reaches is where the guest finds at Peer what listens on the host, or what another guest serves: an address with its port. Empty: it reaches nothing but the API server.
+	Reaches string
 	// Watchdog of the machine; nil: it has none. It takes an image of its own. It does not end a machine that is paused for longer than its timeout, as hardware would: it waits for
 	// half of it in vain, and then anew for the other half, in which a machine that goes on can feed it (hw/watchdog/wdt_i6300esb.c in QEMU 7.2).
 	Watchdog *Watchdog
@@ -221,12 +226,27 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	kubelet := fmt.Sprintf("hostfwd=tcp:%s:%d-%s:%d", n.Address, kubeletPort, guestAddress, kubeletPort)
+	forwards := []string{n.serve(kubeletPort), apiServerForward(port)}
+	if n.options.Serves != 0 {
+		forwards = append(forwards, n.serve(n.options.Serves))
+	}
+	if n.options.Reaches != "" {
+		host, port, err := net.SplitHostPort(n.options.Reaches)
+		if err != nil {
+			return fmt.Errorf("what the guest reaches: %w", err)
+		}
+		forwards = append(forwards, forward(net.JoinHostPort(Peer, port), host, port))
+	}
 	n.machine, err = startMachine(ctx, machineOptions{
 		name: n.Name, dir: n.dir, console: n.Console, image: n.image, seed: seed,
-		uuid: n.options.UUID, rawDisk: n.options.RawDisk, watchdog: n.options.Watchdog, imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, numaNodes: n.options.NUMANodes, forwards: []string{kubelet, apiServerForward(port)},
+		uuid: n.options.UUID, rawDisk: n.options.RawDisk, watchdog: n.options.Watchdog, imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, numaNodes: n.options.NUMANodes, forwards: forwards,
 	})
 	return err
+}
+
+// serve has the host reach a port of the guest at its address.
+func (n *Node) serve(port int) string {
+	return fmt.Sprintf("hostfwd=tcp:%s:%d-%s:%d", n.Address, port, guestAddress, port)
 }
 
 // seed makes what this guest finds on its second disk.

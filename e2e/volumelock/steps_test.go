@@ -8,15 +8,13 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/guard"
 	core "github.com/podgrace/podgrace/volumelock"
 )
 
@@ -249,20 +247,11 @@ func (l *lab) receipt(t *testing.T, name string, class v1alpha1.EvidenceClass, v
 	l.receiptFor(t, l.nodeNow(t, name), class, volumes...)
 }
 
-// receiptFor is the fencer's, in its name, about the boot that a Node has, or had.
+// receiptFor is the fencer's, about the boot that a Node has, or had.
 func (l *lab) receiptFor(t *testing.T, node *corev1.Node, class v1alpha1.EvidenceClass, volumes ...string) {
 	t.Helper()
-	fencer, _ := l.Warned(t, "system:serviceaccount:podgrace-system:podgrace-fencer", "system:serviceaccounts", "system:serviceaccounts:podgrace-system")
-	lease := &coordinationv1.Lease{}
-	if err := l.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease); err != nil {
-		t.Fatal(err)
-	}
-	read := v1alpha1.PowerReadBack{Time: metav1.NowMicro(), State: "Off"}
-	r := &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{GenerateName: "receipt-"}, Spec: v1alpha1.FenceReceiptSpec{
-		Node:  &v1alpha1.BootReference{Name: node.Name, UID: node.UID, BootID: node.Status.NodeInfo.BootID},
-		Class: class, LastSign: guard.ConfirmOff(node, lease), ReadBacks: []v1alpha1.PowerReadBack{read, read}, Volumes: volumes,
-	}}
-	if err := fencer.Create(t.Context(), r); err != nil {
+	r, err := podgrace.WriteReceipt(t.Context(), l.Cluster, node, class, volumes...)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

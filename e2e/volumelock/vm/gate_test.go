@@ -2,17 +2,23 @@ package vm
 
 import (
 	"context"
+	"errors"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // statusEvery is how often the other node reports: as often as heartbeats can be told apart by, which are stored in whole seconds.
@@ -35,6 +41,98 @@ func TestTwoWriters(t *testing.T) {
 	l.mount(t, "second")
 	l.writes(t, "second")
 	l.writes(t, "first")
+}
+
+// TestTwoKubelets has two machines, each with a real kubelet, mount one volume: without the volume lock both write to it. With it the second waits for the first, which is paused with the volume mounted, also
+// once a taint and a force delete have detached it, until a receipt says that it is off. It comes before TestGate, at whose end the machine that serves the volume is rebooted.
+func TestTwoKubelets(t *testing.T) {
+	l := start(t)
+	ctx := t.Context()
+	node, err := boot(ctx, l.Suite, vm.Options{Name: holder, Reaches: net.JoinHostPort(l.node.Address, strconv.Itoa(nfsPort))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(node.Stop(), client.IgnoreNotFound(l.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: holder}}))); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := drive(ctx, node, vm.Peer); err != nil {
+		t.Fatal(err)
+	}
+	l.knowsDriver(t, holder)
+	l.step(t, "both machines run")
+
+	t.Run("without the volume lock", func(t *testing.T) {
+		l := l.again(t)
+		l.csiDriver(t, false)
+		l.claim(t, "one", "1")
+		first, second := l.pod(t, "first", holder, "one"), l.pod(t, "second", guest, "one")
+		l.running(t, first)
+		l.running(t, second)
+		l.writes(t, "first")
+		l.writes(t, "second")
+		l.writes(t, "first")
+		l.remove(t, first)
+		l.remove(t, second)
+	})
+	t.Run("with it", func(t *testing.T) {
+		l := l.again(t)
+		l.gate(t)
+		l.claim(t, "one", "1")
+		l.pausedHolder(t, node)
+	})
+}
+
+// pausedHolder is what TestTwoKubelets does with the volume lock.
+func (l *lab) pausedHolder(t *testing.T, node *vm.Node) {
+	t.Helper()
+	ctx := t.Context()
+	first := l.pod(t, "first", holder, "one")
+	l.running(t, first)
+	l.writes(t, "first")
+	l.holds(t, holder, "one")
+	if err := node.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	l.step(t, "its machine is paused")
+	second := l.pod(t, "second", guest, "one")
+	l.taint(t, holder, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+	if err := l.Client.Delete(ctx, first, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	l.wants(t, guest, "one")
+	suite.EventuallyWithin(t, soon, "the volume lock to say that the node is not ready", func(ctx context.Context) (bool, error) {
+		lock, err := l.lock(ctx)
+		return lock != nil && lock.Spec.Node.Name == holder && strings.Contains(lock.Status.Message, "not ready"), err
+	})
+	l.step(t, "detached by force, and not ready")
+	l.unattached(t, guest, "one")
+	if at := l.mounted(t); at != "" {
+		t.Errorf("it is mounted at\n%s", at)
+	}
+
+	if err := node.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	var n corev1.Node
+	if err := errors.Join(l.Client.Get(ctx, client.ObjectKey{Name: holder}, &n), podgrace.AllowFencer(ctx, l.Cluster)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := podgrace.WriteReceipt(ctx, l.Cluster, &n, v1alpha1.EvidencePoweredOff); err != nil {
+		t.Fatal(err)
+	}
+	l.running(t, second)
+	l.writes(t, "second")
+	l.holds(t, guest, "one")
+	if got, want := slices.Compact(l.wrote(t)), []string{"first", "second"}; !slices.Equal(got, want) {
+		t.Errorf("in this order wrote %v, want %v", got, want)
+	}
+	l.remove(t, second)
+	suite.EventuallyWithin(t, soon, "the volume to be free", func(ctx context.Context) (bool, error) { // else the next test, with another CSIDriver, finds it held
+		lock, err := l.lock(ctx)
+		return lock == nil, err
+	})
 }
 
 // TestGate has the volume lock give one volume to a real kubelet and to the other node, in turn.
@@ -116,7 +214,7 @@ func (l *lab) byForce(t *testing.T, pod *corev1.Pod) {
 	if err := l.node.Disconnect(ctx); err != nil {
 		t.Fatal(err)
 	}
-	l.taint(t, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+	l.taint(t, guest, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
 	if err := l.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +233,7 @@ func (l *lab) byForce(t *testing.T, pod *corev1.Pod) {
 	l.writes(t, pod.Name)
 	l.unattached(t, other, "two")
 
-	l.taint(t)
+	l.taint(t, guest)
 	if err := l.node.Reconnect(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +256,11 @@ func (l *lab) byForce(t *testing.T, pod *corev1.Pod) {
 	l.holds(t, other, "two")
 }
 
-// taint sets the machine's taints.
-func (l *lab) taint(t *testing.T, taints ...corev1.Taint) {
+// taint sets a machine's taints.
+func (l *lab) taint(t *testing.T, node string, taints ...corev1.Taint) {
 	t.Helper()
 	var n corev1.Node
-	if err := l.Client.Get(t.Context(), client.ObjectKey{Name: guest}, &n); err != nil {
+	if err := l.Client.Get(t.Context(), client.ObjectKey{Name: node}, &n); err != nil {
 		t.Fatal(err)
 	}
 	was := n.DeepCopy()

@@ -30,11 +30,13 @@ import (
 const (
 	// driver is the name that the driver has here: of those whose exports the volume lock knows.
 	driver = "nfs.csi.k8s.io"
-	// guest is the node in the virtual machine, other the one that is scripted.
-	guest, other = "guest", "other"
-	writerImage  = "localhost/podgrace/writer:1"
+	// guest is the node in the virtual machine, other the one that is scripted, and holder one in another machine.
+	guest, other, holder = "guest", "other", "holder"
+	writerImage          = "localhost/podgrace/writer:1"
 	// driverProgram and writerProgram are in the guest.
 	driverProgram, writerProgram = "/usr/local/bin/csidriver", "/usr/local/bin/writer"
+	// nfsPort is the NFS server's.
+	nfsPort = 2049
 	// export is the folder in the guest that its kernel serves by NFS, and records the file of the writers in it.
 	export, records = "/srv/export", "records"
 	// elsewhere is where the other node's mount is: in the guest as well, apart from the kubelet's.
@@ -51,6 +53,7 @@ mkdir --parents ` + export + ` ` + elsewhere + `
 modprobe nfsd
 mount -t nfsd nfsd /proc/fs/nfsd
 echo 'nfsd 127.0.0.1 2000000000 local' > /proc/net/rpc/auth.unix.ip/channel
+echo 'nfsd ` + vm.Gateway + ` 2000000000 local' > /proc/net/rpc/auth.unix.ip/channel
 echo 'local ` + export + ` 2000000000 9218 65534 65534 0' > /proc/net/rpc/nfsd.export/channel
 echo 'local 1 \x00000000 2000000000 ` + export + `' > /proc/net/rpc/nfsd.fh/channel
 echo '-3 +4.2' > /proc/fs/nfsd/versions
@@ -91,25 +94,50 @@ func start(t *testing.T) *lab {
 			t.Logf("the driver and the kubelet:\n%s", l.script(t, "journalctl --no-pager --unit=csidriver; journalctl --no-pager --unit=kubelet | grep "+driver+" | tail --lines=60"))
 		}
 	})
-	suite.EventuallyWithin(t, soon, "the kubelet to know the driver", func(ctx context.Context) (bool, error) {
-		var n storagev1.CSINode
-		err := l.Client.Get(ctx, client.ObjectKey{Name: guest}, &n)
-		return len(n.Spec.Drivers) > 0 && n.Spec.Drivers[0].Name == driver, client.IgnoreNotFound(err)
-	})
+	l.knowsDriver(t, guest)
+	return l.again(t)
+}
+
+// again is the lab for another test, with nothing mounted, nothing written, and another namespace.
+func (l *lab) again(t *testing.T) *lab {
+	t.Helper()
 	suite.EventuallyWithin(t, soon, "what a test before has mounted to be unmounted", func(context.Context) (bool, error) { return l.mounted(t) == "", nil })
 	l.script(t, "rm --force "+export+"/"+records)
-	l.namespace = l.Namespace(t)
-	l.WaitServiceAccount(t, l.namespace)
-	return l
+	n := &lab{Suite: l.Suite, node: l.node, began: l.began, namespace: l.Namespace(t)}
+	n.WaitServiceAccount(t, n.namespace)
+	return n
+}
+
+// knowsDriver waits until the driver has registered with a node's kubelet.
+func (l *lab) knowsDriver(t *testing.T, node string) {
+	t.Helper()
+	suite.EventuallyWithin(t, soon, "the kubelet of "+node+" to know the driver", func(ctx context.Context) (bool, error) {
+		var n storagev1.CSINode
+		err := l.Client.Get(ctx, client.ObjectKey{Name: node}, &n)
+		return len(n.Spec.Drivers) > 0 && n.Spec.Drivers[0].Name == driver, client.IgnoreNotFound(err)
+	})
 }
 
 // deploy makes both nodes, and starts the NFS server and the driver on the first.
 func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
+	node, err := boot(ctx, s, vm.Options{Name: guest, Serves: nfsPort})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := node.Run(ctx, "set -e"+serve); err != nil {
+		return nil, err
+	}
+	return node, errors.Join(drive(ctx, node, "127.0.0.1"), s.AddNode(ctx, other, nil), s.AttachByController(ctx, other))
+}
+
+// boot boots a machine with the image and the programs.
+func boot(ctx context.Context, s *suite.Suite, options vm.Options) (*vm.Node, error) {
 	image := filepath.Join(s.Dir, "writer.tar")
 	if err := cluster.BuildImage(ctx, writerImage, "e2e/volumelock/vm/writer", image); err != nil {
 		return nil, err
 	}
-	node, err := vm.Start(ctx, s.Cluster, vm.Options{Name: guest, Images: []string{image}})
+	options.Images = []string{image}
+	node, err := vm.Start(ctx, s.Cluster, options)
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +147,13 @@ func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
 			return nil, err
 		}
 	}
-	if _, err := node.Run(ctx, "set -e"+serve+"systemd-run --unit=csidriver "+driverProgram+" --name="+driver+" --nfs=127.0.0.1"); err != nil {
-		return nil, err
-	}
-	return node, errors.Join(s.AddNode(ctx, other, nil), s.AttachByController(ctx, other))
+	return node, nil
+}
+
+// drive starts the driver in a machine, for an NFS server.
+func drive(ctx context.Context, node *vm.Node, server string) error {
+	_, err := node.Run(ctx, "systemd-run --unit=csidriver "+driverProgram+" --name="+driver+" --nfs="+server)
+	return err
 }
 
 // reboot starts the machine anew, as after a power cut, with nothing but its kubelet.
@@ -172,7 +203,11 @@ func (l *lab) gate(t *testing.T) {
 // csiDriver says whether the driver's volumes are attached before they are mounted.
 func (l *lab) csiDriver(t *testing.T, attach bool) {
 	t.Helper()
-	l.Create(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}})
+	annotations := map[string]string{}
+	if attach {
+		annotations[v1alpha1.AnnotationGated] = v1alpha1.GatedAdopted // nothing was mounted before
+	}
+	l.Create(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, Annotations: annotations}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}})
 }
 
 // claim makes a ReadWriteOnce volume of the one export, and the claim that is bound to it. Both have the name.
