@@ -120,7 +120,7 @@ var tiers = []tier{
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: "e2e",
-		packages: []string{"./controlplane/...", "./attacks/...", "./volumelock", "./chaos"}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 25 * time.Minute,
+		packages: []string{"./controlplane/...", "./attacks/...", "./volumelock", "./chaos"}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 40 * time.Minute, // six minutes of it wait for the attach/detach controller
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", dir: "e2e",
