@@ -3,47 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"time"
-)
 
-// newClient speaks as the API server does to a webhook behind a Service: HTTP/1.1, connections kept
-// (k8s.io/apiserver/pkg/util/webhook/client.go hookClientConfig, 0.36.3).
-func newClient(trusted []byte) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: pool(trusted), NextProtos: []string{"http/1.1"}},
-		MaxIdleConnsPerHost: 1000, // no connection is made twice, whatever the concurrency
-		// A server that hangs voids the run instead of holding it up.
-		ResponseHeaderTimeout: 10 * time.Second,
-	}}
-}
+	"github.com/podgrace/podgrace/e2e/reviews"
+)
 
 // send asks one review and puts the answer into a buffer.
 func (s *side) send(ctx context.Context, r review, answer *bytes.Buffer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+r.path+timeoutParameter, bytes.NewReader(r.body))
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", s.name, err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json, */*")
-	response, err := s.client.Do(request)
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", s.name, err)
-	}
-	defer response.Body.Close()
-	answer.Reset()
-	if _, err := io.Copy(answer, response.Body); err != nil {
-		return fmt.Errorf("read the answer of %s: %w", s.name, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s: %s", s.name, response.Status, answer)
-	}
-	return nil
+	return reviews.Ask(ctx, s.client, s.url+r.path, r.body, answer)
 }
 
 // load keeps so many requests in flight for a while, and returns how long each took and how long all did.

@@ -71,9 +71,9 @@ func report(o options, reviews int, result outcome) string {
 	fmt.Fprintln(table, "\tpodgrace\tbare\tratio\t\tgoal\t")
 	for _, m := range rates {
 		ours, theirs := each(result.podgrace, m.of), each(result.bare, m.of)
-		r := compare(ours, theirs)
+		r := measure.Compare(ours, theirs)
 		fmt.Fprintf(table, "%s\t"+m.format+"\t"+m.format+"\t%.2f\t(%.2f..%.2f)\t%s\t%s\n",
-			m.name, median(ours), median(theirs), r.median, r.min, r.max, m.goal, m.goal.verdict(r.median))
+			m.name, measure.Median(ours), measure.Median(theirs), r.Median, r.Min, r.Max, m.goal, m.goal.verdict(r.Median))
 	}
 	for _, m := range sizes {
 		ours, theirs := m.of(result.podgraceMemory), m.of(result.bareMemory)

@@ -3,22 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	podgraceinstall "github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/reviews"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -33,9 +30,6 @@ type side struct {
 	pid     int
 	stop    func() error
 }
-
-// timeoutParameter is what the API server adds to a webhook's URL.
-const timeoutParameter = "?timeout=5s"
 
 // startPodgrace installs the real webhook and what the recorded pods refer to.
 func startPodgrace(ctx context.Context, c *cluster.Cluster) (*side, error) {
@@ -52,7 +46,7 @@ func startPodgrace(ctx context.Context, c *cluster.Cluster) (*side, error) {
 	}
 	return &side{
 		name: "podgrace", url: w.URL, metricsURL: w.MetricsURL + "/metrics",
-		patched: true, client: newClient(ca), pid: w.PID, stop: w.Stop,
+		patched: true, client: reviews.NewClient(ca), pid: w.PID, stop: w.Stop,
 	}, nil
 }
 
@@ -99,44 +93,13 @@ func caBundle(ctx context.Context, c *cluster.Cluster) ([]byte, error) {
 	return configuration.Webhooks[0].ClientConfig.CABundle, nil
 }
 
-// startBare builds and starts the webhook to compare with.
+// startBare starts the webhook to compare with.
 func startBare(ctx context.Context, c *cluster.Cluster) (*side, error) {
-	program := filepath.Join(c.Dir, "bin", "bare")
-	if err := cluster.GoBuild(ctx, program, "e2e/bench/bare"); err != nil {
-		return nil, err
-	}
-	certDir := filepath.Join(c.Dir, "bare")
-	trusted, err := writeCertificate(certDir)
+	bare, err := reviews.StartBare(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := cluster.FreePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	port, metricsAddress := ports[0], net.JoinHostPort("127.0.0.1", ports[1])
-	child, err := cluster.StartProcess("bare", filepath.Join(c.Dir, "log", "bare.log"), program,
-		"--port", port, "--metrics-address", metricsAddress, "--cert-dir", certDir)
-	if err != nil {
-		return nil, err
-	}
-	return &side{
-		name: "bare", url: "https://" + net.JoinHostPort("localhost", port),
-		metricsURL: "http://" + metricsAddress + "/metrics", client: newClient(trusted), pid: child.PID(), stop: child.Stop,
-	}, nil
-}
-
-func writeCertificate(dir string) (trusted []byte, err error) {
-	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("make the bare webhook's certificate: %w", err)
-	}
-	err = errors.Join(os.MkdirAll(dir, 0o700),
-		os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
-	if err != nil {
-		return nil, fmt.Errorf("write the bare webhook's certificate: %w", err)
-	}
-	return certificate, nil
+	return &side{name: "bare", url: bare.URL, metricsURL: bare.MetricsURL, client: reviews.NewClient(bare.Trusted), pid: bare.PID(), stop: bare.Stop}, nil
 }
 
 // waitAnswers returns when every recorded review gets the answer that it should: certificate served, informers synced,
@@ -164,11 +127,4 @@ func (s *side) judgeAll(ctx context.Context, reviews []review) error {
 		}
 	}
 	return nil
-}
-
-// pool trusts what is in a bundle of certificates.
-func pool(bundle []byte) *x509.CertPool {
-	p := x509.NewCertPool()
-	p.AppendCertsFromPEM(bundle)
-	return p
 }

@@ -189,10 +189,10 @@ func reportSizes(of comparison, results []costs) string {
 		cpu := func(r round) float64 { return r.cpuPer1000 }
 		p50 := func(r round) float64 { return r.p50 }
 		ours, theirs := each(r.large, cpu), each(r.small, cpu)
-		ratio, bound := compare(ours, theirs), goal{atMost: atMost}
+		ratio, bound := measure.Compare(ours, theirs), goal{atMost: atMost}
 		room := goal{atMost: r.memory, unit: " MiB"}
-		fmt.Fprintf(table, "%s\t%.0f\t%.0f\t%.2f\t(%.2f..%.2f)\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%s\t%s\n", r.name, median(theirs), median(ours), ratio.median, ratio.min, ratio.max,
-			bound, bound.verdict(ratio.median), median(each(r.small, p50)), median(each(r.large, p50)), compare(each(r.large, p50), each(r.small, p50)).median,
+		fmt.Fprintf(table, "%s\t%.0f\t%.0f\t%.2f\t(%.2f..%.2f)\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%s\t%s\n", r.name, measure.Median(theirs), measure.Median(ours), ratio.Median, ratio.Min, ratio.Max,
+			bound, bound.verdict(ratio.Median), measure.Median(each(r.small, p50)), measure.Median(each(r.large, p50)), measure.Compare(each(r.large, p50), each(r.small, p50)).Median,
 			r.smallMemory.Resident/mib, r.largeMemory.Resident/mib, r.largeMemory.Peak/mib, room, room.verdict(r.largeMemory.Resident/mib))
 	}
 	_ = table.Flush() // into memory

@@ -28,29 +28,6 @@ func summarise(latencies []time.Duration, elapsed time.Duration, before, after u
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// median of an even number of values is the mean of the two in the middle.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
-}
-
-// ratio of paired values.
-type ratio struct{ median, min, max float64 }
-
-// compare divides each value by the other side's of the same round. The machine's speed of that moment cancels out, which
-// it does not in a ratio of two medians.
-func compare(values, others []float64) ratio {
-	ratios := make([]float64, len(values))
-	for i := range values {
-		ratios[i] = values[i] / others[i]
-	}
-	return ratio{median(ratios), slices.Min(ratios), slices.Max(ratios)}
-}
-
 func each(rounds []round, of func(round) float64) []float64 {
 	values := make([]float64, len(rounds))
 	for i, r := range rounds {

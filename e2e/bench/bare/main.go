@@ -1,9 +1,11 @@
 // Command bare is the least that a webhook can do: controller-runtime's server, one handler that decodes the pod and
-// allows it. e2e/bench measures Podgrace's webhook against it.
+// allows it; with --defaults it gives each pod the same fields, as a webhook that somebody writes for one policy. e2e/bench and
+// e2e/benchpeers measure others against it.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,17 +28,18 @@ import (
 
 func main() {
 	var port int
-	var metricsAddress, certDir string
+	var metricsAddress, certDir, defaults string
 	flags := func(f *flag.FlagSet) {
 		f.IntVar(&port, "port", 0, "port on loopback for the reviews (HTTPS)")
 		f.StringVar(&metricsAddress, "metrics-address", "", "address for /metrics")
 		f.StringVar(&certDir, "cert-dir", "", "folder with tls.crt and tls.key")
+		f.StringVar(&defaults, "defaults", "", "a PodSpec in JSON, of which a pod gets the grace period, class, priority and spread constraints if it has no class; empty: nothing")
 	}
-	program.Main("bare", flags, func(ctx context.Context) error { return run(ctx, port, metricsAddress, certDir) })
+	program.Main("bare", flags, func(ctx context.Context) error { return run(ctx, port, metricsAddress, certDir, defaults) })
 }
 
 // run serves until the context ends.
-func run(ctx context.Context, port int, metricsAddress, certDir string) error {
+func run(ctx context.Context, port int, metricsAddress, certDir, defaults string) error {
 	ctrllog.SetLogger(textlogger.NewLogger(textlogger.NewConfig())) // as cmd/webhook does
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -49,7 +52,16 @@ func run(ctx context.Context, port int, metricsAddress, certDir string) error {
 	go serveMetrics(ctx, metricsAddress)
 
 	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, CertDir: certDir})
-	server.Register("/", &admission.Webhook{Handler: allow{admission.NewDecoder(scheme)}})
+	decoder := admission.NewDecoder(scheme)
+	var handler admission.Handler = allow{decoder}
+	if defaults != "" {
+		give := give{decoder: decoder}
+		if err := json.Unmarshal([]byte(defaults), &give.defaults); err != nil {
+			return fmt.Errorf("--defaults: %w", err)
+		}
+		handler = give
+	}
+	server.Register("/", &admission.Webhook{Handler: handler})
 	return server.Start(ctx)
 }
 
@@ -63,6 +75,30 @@ func (a allow) Handle(_ context.Context, req admission.Request) admission.Respon
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	return admission.Allowed("")
+}
+
+// give gives a pod defaults, by a patch that is computed as everybody does who uses controller-runtime: of the whole pod before and after.
+type give struct {
+	decoder  admission.Decoder
+	defaults corev1.PodSpec
+}
+
+// Handle is for admission.Handler.
+func (g give) Handle(_ context.Context, req admission.Request) admission.Response {
+	var pod corev1.Pod
+	if err := g.decoder.Decode(req, &pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if pod.Spec.PriorityClassName != "" {
+		return admission.Allowed("")
+	}
+	pod.Spec.PriorityClassName, pod.Spec.Priority = g.defaults.PriorityClassName, g.defaults.Priority
+	pod.Spec.TerminationGracePeriodSeconds, pod.Spec.TopologySpreadConstraints = g.defaults.TerminationGracePeriodSeconds, g.defaults.TopologySpreadConstraints
+	after, err := json.Marshal(&pod)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(req.Object.Raw, after)
 }
 
 func serveMetrics(ctx context.Context, address string) {
