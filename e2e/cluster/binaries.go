@@ -64,7 +64,7 @@ func Binaries(ctx context.Context, progress io.Writer, names ...string) (string,
 	if err != nil {
 		return "", err
 	}
-	version, err := kubernetesVersion(module)
+	version, err := pinnedVersion(module, "k8s.io/kubernetes")
 	if err != nil {
 		return "", err
 	}
@@ -80,10 +80,10 @@ func Binaries(ctx context.Context, progress io.Writer, names ...string) (string,
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making the cache folder: %w", err)
 	}
-	told := newBuildProgress(progress, version, todo)
+	told := newBuildProgress(progress, "Kubernetes "+version, todo)
 	for i, p := range todo {
 		err := once(ctx, p, dir, progress, func() error {
-			return told.during(i, func() error { return build(ctx, module, p, dir, version) })
+			return told.during(i, func() error { return build(ctx, module, p, dir, versionFlags(version)) })
 		})
 		if err != nil {
 			return "", err
@@ -122,14 +122,15 @@ func once(ctx context.Context, p program, dir string, progress io.Writer, build 
 	return build()
 }
 
-// build makes one program under a temporary name and renames it, so that a name in the cache means a whole file.
-func build(ctx context.Context, module string, p program, dir, version string) error {
+// build makes one program, linked by these flags, under a temporary name and renames it, so that a name in the cache means a whole file.
+func build(ctx context.Context, module string, p program, dir, linked string, flags ...string) error {
 	temp := filepath.Join(dir, ".build-"+p.name)
 	defer os.RemoveAll(temp)
 	if err := os.RemoveAll(temp); err != nil { // of a build that was killed: we have the lock
 		return fmt.Errorf("building %s: %w", p.name, err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", versionFlags(version), "-o", temp, p.pkg)
+	args := append([]string{"build", "-trimpath", "-ldflags", linked, "-o", temp}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, p.pkg)...)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -161,16 +162,16 @@ func majorMinor(version string) (major, minor string) {
 	return major, minor
 }
 
-// kubernetesVersion reads a module's pinned version, which stands in its go.mod and nowhere else.
-func kubernetesVersion(module string) (string, error) {
+// pinnedVersion is the version of another module that a module pins, which stands in its go.mod and nowhere else.
+func pinnedVersion(module, of string) (string, error) {
 	path := filepath.Join(module, "go.mod")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("reading Kubernetes' version: %w", err)
+		return "", fmt.Errorf("reading the version of %s: %w", of, err)
 	}
-	version, ok := requiredVersion(text, "k8s.io/kubernetes")
+	version, ok := requiredVersion(text, of)
 	if !ok {
-		return "", fmt.Errorf("reading Kubernetes' version: %s does not require k8s.io/kubernetes", path)
+		return "", fmt.Errorf("reading the version of %s: %s does not require it", of, path)
 	}
 	return version, nil
 }

@@ -22,14 +22,14 @@ type buildProgress struct {
 }
 
 // newBuildProgress says what is going to be built.
-func newBuildProgress(out io.Writer, version string, programs []program) *buildProgress {
+func newBuildProgress(out io.Writer, what string, programs []program) *buildProgress {
 	file, isFile := out.(*os.File)
 	b := &buildProgress{out: out, terminal: isFile && term.IsTerminal(int(file.Fd())), programs: programs, start: time.Now()}
-	what := "1 program"
+	many := "1 program"
 	if len(programs) > 1 {
-		what = fmt.Sprintf("%d programs", len(programs))
+		many = fmt.Sprintf("%d programs", len(programs))
 	}
-	fmt.Fprintf(out, "building %s of Kubernetes %s from source, once: %s on two cores\n", what, version, about(total(programs)))
+	fmt.Fprintf(out, "building %s of %s from source, once: %s on two cores\n", many, what, about(total(programs)))
 	return b
 }
 

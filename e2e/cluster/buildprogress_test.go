@@ -74,7 +74,7 @@ func TestAbout(t *testing.T) {
 // A log has a line a program: its place, its name, how long it took, and what is left.
 func TestBuildProgressInALog(t *testing.T) {
 	var out strings.Builder
-	b := newBuildProgress(&out, "v1.2.3", []program{{name: "etcd", takes: time.Minute}, {name: "kubectl", takes: 90 * time.Second}, {name: "kubelet"}})
+	b := newBuildProgress(&out, "Kubernetes v1.2.3", []program{{name: "etcd", takes: time.Minute}, {name: "kubectl", takes: 90 * time.Second}, {name: "kubelet"}})
 	for i, err := range []error{nil, nil, errors.New("no space")} {
 		if got := b.during(i, func() error { return err }); !errors.Is(got, err) {
 			t.Errorf("program %d: got %v", i, got)
@@ -93,7 +93,7 @@ $`)
 
 func TestBuildProgressEndsWithTheWhole(t *testing.T) {
 	var out strings.Builder
-	b := newBuildProgress(&out, "v1.2.3", []program{{name: "kubectl", takes: time.Minute}})
+	b := newBuildProgress(&out, "Kubernetes v1.2.3", []program{{name: "kubectl", takes: time.Minute}})
 	if err := b.during(0, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
