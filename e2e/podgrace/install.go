@@ -3,6 +3,7 @@ package podgrace
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -175,30 +176,37 @@ func waitReady(ctx context.Context, what string, child *cluster.Process, healthU
 
 // localise makes a webhook configuration call a URL instead of a Service.
 func localise(url string) func(*unstructured.Unstructured) {
-	return func(o *unstructured.Unstructured) {
-		hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
-		for _, h := range hooks {
-			hook := h.(map[string]any)
-			path, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "path")
-			hook["clientConfig"] = map[string]any{"url": url + path}
+	return func(o *unstructured.Unstructured) { CallAt(o, url, nil) }
+}
+
+// CallAt makes a webhook configuration call a server at a URL instead of a Service. What the server is known by is nil where somebody else writes it.
+func CallAt(o *unstructured.Unstructured, url string, caBundle []byte) {
+	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+	for _, h := range hooks {
+		hook := h.(map[string]any)
+		path, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		config := map[string]any{"url": url + path}
+		if caBundle != nil {
+			config["caBundle"] = base64.StdEncoding.EncodeToString(caBundle)
 		}
-		if hooks != nil {
-			o.Object["webhooks"] = hooks
-		}
+		hook["clientConfig"] = config
+	}
+	if hooks != nil {
+		o.Object["webhooks"] = hooks
 	}
 }
 
 // Manifest returns the objects of one of deploy's files, as Install applies them for this webhook.
 func Manifest(file string, w *Webhook) ([]*unstructured.Unstructured, error) {
-	all, err := read(file)
+	all, err := Objects(file)
 	for _, o := range all {
 		localise(w.URL)(o)
 	}
 	return all, err
 }
 
-// read returns the objects of a file.
-func read(file string) ([]*unstructured.Unstructured, error) {
+// Objects returns those of a file.
+func Objects(file string) ([]*unstructured.Unstructured, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("read a manifest: %w", err)
@@ -217,9 +225,9 @@ func read(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// apply creates or updates every object of a file, as kubectl apply --server-side does.
+// apply creates or updates every object of a file.
 func apply(ctx context.Context, kube client.Client, file string, change func(*unstructured.Unstructured)) error {
-	all, err := read(file)
+	all, err := Objects(file)
 	if err != nil {
 		return err
 	}
@@ -227,9 +235,17 @@ func apply(ctx context.Context, kube client.Client, file string, change func(*un
 		if change != nil {
 			change(o)
 		}
-		if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
-			return fmt.Errorf("apply %s %s of %s: %w", o.GetKind(), o.GetName(), file, err)
+		if err := ApplyObject(ctx, kube, o); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
+	}
+	return nil
+}
+
+// ApplyObject creates or updates an object, as kubectl apply --server-side does.
+func ApplyObject(ctx context.Context, kube client.Client, o *unstructured.Unstructured) error {
+	if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return nil
 }
