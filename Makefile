@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build release publish chaos
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-peers bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build release publish chaos
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ verify: ## Fails where deepcopy, CRDs or a go.mod are stale
 
 bench: ## The webhook against a bare one that only decodes the pod; prints ratios
 	@go run -C e2e ./bench
+
+bench-peers: ## What admission adds to a create beside the API server's own policies, Kyverno and Gatekeeper; prints ratios (both are built once: 20 minutes)
+	@go run -C e2e ./benchpeers $(ARGS)
 
 bench-scale: ## The webhook in a cluster of 5,000 nodes, 10,000 namespaces and 150,000 pods against one of 10 nodes; prints ratios
 	@go run -C e2e ./bench -sizes
