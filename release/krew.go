@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/krew/pkg/index"
 	"sigs.k8s.io/yaml"
@@ -29,5 +31,7 @@ guard asks for it.
 			Files:    []index.FileOperation{{From: on.program("podgrace"), To: "."}, {From: "LICENSE", To: "."}},
 		})
 	}
-	return yaml.Marshal(p)
+	text, err := yaml.Marshal(p)
+	// Of the types that krew is built with; a manifest has none.
+	return bytes.Replace(text, []byte("  creationTimestamp: null\n"), nil, 1), err
 }

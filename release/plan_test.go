@@ -46,6 +46,15 @@ podgrace_v1.2.3_windows_arm64.zip podgrace.exe`
 	}
 }
 
+func TestLinkerFlags(t *testing.T) {
+	const want = "-s -w -X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3 " +
+		"-X github.com/podgrace/podgrace/cmd/version.linkedCommit=0123456789abcdef0123456789abcdef01234567 " +
+		"-X github.com/podgrace/podgrace/cmd/version.linkedDate=2026-11-26T10:00:00Z"
+	if got := first.linkerFlags(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestChecksums(t *testing.T) {
 	a, b := strings.Repeat("b", 64), strings.Repeat("a", 64)
 	if got, want := string(checksums(map[string]string{"b.zip": b, "a.zip": "sha256:" + a})), a+"  a.zip\n"+b+"  b.zip\n"; got != want {

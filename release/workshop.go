@@ -116,7 +116,7 @@ func (w *workshop) build(ctx context.Context) error {
 func (w *workshop) compile(ctx context.Context, program string, p platform, to string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+w.linkerFlags(), "-o", to, "./cmd/"+program)
 	build.Dir = filepath.Join(w.root, modules[program])
-	build.Env = append(os.Environ(), "GOOS="+p.OS, "GOARCH="+p.Arch, "CGO_ENABLED=0", "GOFLAGS=")
+	build.Env = append(os.Environ(), "GOOS="+p.OS, "GOARCH="+p.Arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=") // what a user could have set
 	fmt.Printf("build %s for %s\n", program, p)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s for %s: %w\n%s", program, p, err, out)
