@@ -55,7 +55,7 @@ func (r release) on(p platform, i image, programs map[string]string) (v1.Image, 
 		if err := tarred(&text, []file{f}, r.Date); err != nil {
 			return nil, err
 		}
-		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil }, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", i.Name, err)
 		}
