@@ -90,10 +90,14 @@ func held(driver string) change {
 	return func(s *Snapshot) { s.Add(&v1alpha1.VolumeLock{Spec: v1alpha1.VolumeLockSpec{Driver: driver}}) }
 }
 
-// gate has kubelets wait for nfs.csi.k8s.io, or not.
+// gate has kubelets wait for nfs.csi.k8s.io, or not, and it be adopted.
 func gate(waits bool) change {
+	return csiDriver("nfs.csi.k8s.io", waits, v1alpha1.GatedAdopted)
+}
+
+func csiDriver(name string, waits bool, mark string) change {
 	return func(s *Snapshot) {
-		s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "nfs.csi.k8s.io"}, Spec: storagev1.CSIDriverSpec{AttachRequired: &waits}})
+		s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationGated: mark}}, Spec: storagev1.CSIDriverSpec{AttachRequired: &waits}})
 	}
 }
 
@@ -239,13 +243,14 @@ func TestFindings(t *testing.T) {
 		"volumes held, and it is away":          {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("nfs.csi.k8s.io"), func(s *Snapshot) { s.deployment(volumeLockName).Status.AvailableReplicas = 0 }}, []string{"error volume-lock: 1 volume is held"}},
 		"volumes held of a driver that left":    {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("iscsi.csi.k8s.io")}, []string{"error volume-lock: does not gate it"}},
 		"a driver that kubelets don't wait for": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false)}, []string{"error volume-lock-drivers: attachRequired: false"}},
+		"a driver that was not adopted":         {false, []change{locks("--drivers=nfs.csi.k8s.io"), csiDriver("nfs.csi.k8s.io", true, "")}, []string{"error volume-lock-drivers: was not adopted"}},
 		"a driver that is not there":            {false, []change{locks("--drivers=nfs.csi.k8s.io")}, []string{"warning volume-lock-drivers: there is no CSIDriver of that name"}},
 		"a driver with an attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), func(s *Snapshot) {
 			s.Add(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", Finalizers: []string{"external-attacher/nfs-csi-k8s-io"}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.csi.k8s.io"}})
 		}}, []string{"error volume-lock-drivers: has an attacher of its own"}},
 		"a driver with a Deployment's attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), has(attacher("nfs.csi.k8s.io")), has(attacher("nfs.csi.k8s.io.example"))}, []string{"warning volume-lock-drivers: two attachers of one driver"}},
 		"a policy of other drivers": {false, []change{locks("--drivers=nfs.csi.k8s.io,iscsi.csi.k8s.io"), gate(true), func(s *Snapshot) {
-			s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "iscsi.csi.k8s.io"}})
+			csiDriver("iscsi.csi.k8s.io", true, v1alpha1.GatedAdopted)(s)
 			for i := range s.AdmissionPolicies {
 				renderGated(&s.AdmissionPolicies[i], []string{"nfs.csi.k8s.io"})
 			}

@@ -96,7 +96,7 @@ func checks() []check {
 		{"webhook-pods", []Source{Deployments, Pods, Nodes}, installed, webhookPods, "replicas are available, more than one, on more than one node"},
 		{"fencer", []Source{Deployments}, installed, fencer, "the fencer runs, if it is installed"},
 		{"volume-lock", []Source{Deployments, VolumeLocks}, always, volumeLock, "the volume lock runs, if it is installed, or if nodes hold volumes, and gates the drivers of these"},
-		{"volume-lock-drivers", []Source{Deployments, CSIDrivers, VolumeAttachments}, installed, volumeLockDrivers, "each driver that the volume lock gates has a CSIDriver that says `attachRequired`, and no attacher of its own, by the finalizers of its VolumeAttachments and by Deployments that run external-attacher for it (not StatefulSets, and what runs outside of the cluster)"},
+		{"volume-lock-drivers", []Source{Deployments, CSIDrivers, VolumeAttachments}, installed, volumeLockDrivers, "each driver that the volume lock gates has a CSIDriver that says `attachRequired` and was adopted (annotation `podgrace.dev/gated: Adopted`), and no attacher of its own, by the finalizers of its VolumeAttachments and by Deployments that run external-attacher for it (not StatefulSets, and what runs outside of the cluster)"},
 		{"disruption-budget", []Source{Deployments, Budgets}, deployed, disruptionBudget, "the webhook's PodDisruptionBudget is there"},
 		{"versions", []Source{Deployments, DaemonSets}, deployed, versions, "webhook, node enforcer and this `podgrace` are of one version, by their tags"},
 		{"node-enforcer", []Source{DaemonSets, Nodes}, installed, nodeEnforcer, "it is ready on the nodes that it selects, and selects some"},

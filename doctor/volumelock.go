@@ -67,14 +67,13 @@ func volumeLockDrivers(s *Snapshot) (found []Finding) {
 	}
 	for _, driver := range gated {
 		about := "CSIDriver " + console.OneLine(driver)
-		if s.csiDriver(driver) == nil { // gated all the same, as kubelets take it to be one that attaches
-			found = append(found, Finding{Severity: Warning, About: about, Message: "there is no CSIDriver of that name, which the volume lock is to gate: it may be spelled otherwise, or not installed", Remedy: "kubectl get csidrivers shows which there are"})
-		}
-		if why := volumelock.Conflict(s.csiDriver(driver), &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}}); why != "" {
+		if s.csiDriver(driver) == nil { // of which nothing is attached either, since it was not adopted
+			found = append(found, Finding{Severity: Warning, About: about, Message: "there is no CSIDriver of that name, which the volume lock is to gate, so that it attaches none of its volumes: it may be spelled otherwise, or not installed", Remedy: "kubectl get csidrivers shows which there are"})
+		} else if why := volumelock.Conflict(driver, s.csiDriver(driver), nil); why != "" {
 			found = append(found, Finding{Severity: Error, About: about, Message: console.OneLine(why), Remedy: "adopt it, or take it out of the list (docs/volume-lock.md)"})
 		}
 		if a := s.attachedByOthers(driver); a != nil {
-			found = append(found, Finding{Severity: Error, About: "VolumeAttachment " + a.Name, Message: console.OneLine(volumelock.Conflict(&storagev1.CSIDriver{}, a)), Remedy: "one of the two has to go (docs/volume-lock.md)"})
+			found = append(found, Finding{Severity: Error, About: "VolumeAttachment " + a.Name, Message: console.OneLine(volumelock.OwnAttacher(a)), Remedy: "one of the two has to go (docs/volume-lock.md)"})
 		}
 		if others := s.attachersOf(driver); len(others) > 0 {
 			found = append(found, Finding{Severity: Warning, About: "Deployment " + console.Some(others, 3, ", "), Message: "it runs an external-attacher, and names driver " + console.OneLine(driver) + ", which the volume lock gates: two attachers of one driver", Remedy: "take that container out of it, or the driver out of the list (docs/volume-lock.md)"})
@@ -120,7 +119,7 @@ func (s *Snapshot) csiDriver(name string) *storagev1.CSIDriver {
 // attachedByOthers is a VolumeAttachment of a driver that another attacher has in its hands; nil: there is none.
 func (s *Snapshot) attachedByOthers(driver string) *storagev1.VolumeAttachment {
 	i := slices.IndexFunc(s.VolumeAttachments, func(a storagev1.VolumeAttachment) bool {
-		return a.Spec.Attacher == driver && volumelock.Conflict(&storagev1.CSIDriver{}, &a) != ""
+		return a.Spec.Attacher == driver && volumelock.OwnAttacher(&a) != ""
 	})
 	if i < 0 {
 		return nil

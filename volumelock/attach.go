@@ -94,7 +94,7 @@ type attaching struct {
 
 // attachRules in their order: the first that has an answer decides.
 var attachRules = []func(*attaching) *Decision{
-	(*attaching).deleted, (*attaching).conflict, (*attaching).lost, (*attaching).gated, (*attaching).sameVolume, (*attaching).unambiguous, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
+	(*attaching).deleted, (*attaching).lost, (*attaching).conflict, (*attaching).gated, (*attaching).sameVolume, (*attaching).unambiguous, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
 }
 
 // Attach decides about one VolumeAttachment of a gated driver. The lock was read first, then the attachment, then the node.
@@ -131,7 +131,7 @@ func (x *attaching) deleted() *Decision {
 	return &Decision{Reason: deleting, Write: Unfinalize{}}
 }
 
-// conflict: where the attacher is another nothing is written.
+// conflict: where the attacher is another nothing is written, but of what a VolumeLock is held by (lost).
 func (x *attaching) conflict() *Decision {
 	if x.Conflict == "" {
 		return nil
@@ -140,7 +140,7 @@ func (x *attaching) conflict() *Decision {
 }
 
 // lost withdraws what a Node holds that is gone: whoever registers by that name next must not find it attached. That comes before what else may be wrong with the volume, since
-// it is not deleted before (Release).
+// it is not deleted before (Release), nor with the driver, of which kubelets may wait all the same.
 func (x *attaching) lost() *Decision {
 	switch {
 	case !x.holdsIt() || holds(x.Lock, x.Node):

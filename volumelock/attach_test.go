@@ -178,17 +178,29 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// TestNodeGoneBesideConflict: what a Node held that is gone is withdrawn also while the driver can't be gated, since kubelets may wait all the same, and a new machine of the name would not.
+func TestNodeGoneBesideConflict(t *testing.T) {
+	f, _ := held()
+	f.Node, f.Conflict = nil, "was not adopted"
+	if d := volumelock.Attach(f); d.Reason.Code != "NoNode" || d.Write == nil || !strings.HasPrefix(d.Write.String(), "say attached: false") {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestConflict(t *testing.T) {
 	f, _ := held()
-	yes, no := &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}, &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}
+	driver := func(attach *bool) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: nfs, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach}}
+	}
+	yes := driver(new(true))
 	own := f.Attachment.DeepCopy()
 	own.Finalizers = append(own.Finalizers, "external-attacher/nfs-csi-k8s-io")
 	for i, c := range []struct {
 		driver *storagev1.CSIDriver
 		a      *storagev1.VolumeAttachment
 		says   string
-	}{{yes, f.Attachment, ""}, {&storagev1.CSIDriver{}, f.Attachment, ""}, {no, f.Attachment, "attachRequired: false"}, {nil, f.Attachment, ""}, {yes, own, "attacher of its own"}} {
-		if got := volumelock.Conflict(c.driver, c.a); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
+	}{{yes, f.Attachment, ""}, {driver(nil), f.Attachment, ""}, {driver(new(false)), f.Attachment, "attachRequired: false"}, {nil, f.Attachment, "there is no CSIDriver nfs.csi.k8s.io, so that it was not adopted"}, {yes, own, "attacher of its own"}} {
+		if got := volumelock.Conflict(nfs, c.driver, c.a); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
 			t.Error(fmt.Sprint(i, got))
 		}
 	}

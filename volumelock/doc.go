@@ -66,8 +66,9 @@
 // so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, a release begins anew. The CSIDriver is read before all
 // others. Which boot may have mounted without asking the Node does not tell: a machine that has just booted has mounted before its first status arrives. It is the boot that answers a question
 // which was asked since (status.ungatedBootID), as with what was adopted: each later one began when the gate was there, and only its word counts. What other nodes have mounted then
-// no lock knows: that is what adopting looks for. Assumed is that no decision is under way while the CSIDriver is made anew so, and that where there is none before and after there was none
-// between that nobody saw.
+// no lock knows: that is what adopting looks for. So a driver is gated only once it was adopted, which its CSIDriver says by an annotation (podgrace.dev/gated); where that is missing, or there is no
+// CSIDriver, nothing is attached and nothing released, though kubelets ask. When the annotation comes back to the same CSIDriver nothing begins anew. Assumed is that no decision is under way
+// while the CSIDriver is made anew so.
 //
 // By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs
 // no time: the kubelet itself waits until its list is stored.

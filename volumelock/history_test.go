@@ -183,6 +183,13 @@ var mutants = map[string]mutantWorld{
 			r.DriverUID = volumelock.DriverUID(r.Lock)
 		}
 	}),
+	"who asks first has the volumes of a driver that was not adopted": facts(1, func(a *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		for _, why := range []*string{&a.Conflict, &r.Conflict} {
+			if strings.Contains(*why, "was not adopted") {
+				*why = ""
+			}
+		}
+	}),
 	"what a driver held that is not gated any more is released as ever": facts(2803904957021988995, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Conflict = "" }),
 	"what another attacher has attached stays attached":                 facts(8235657930333265708, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) { a.Withdrawn = a.Now }),
 	"a confirmation of before counts": facts(6334863901875228566, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {

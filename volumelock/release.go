@@ -52,6 +52,7 @@ var (
 	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume was detached by force while the node used it, after which its kubelet's word is no proof",
 		Help: "It is released once the node was rebooted, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
 	regated = policy.Reason{Code: "DriverMadeAnew", Short: "the CSIDriver was made anew, and meanwhile the node may have mounted the volume without asking"}
+	resumed = policy.Reason{Code: "GatedAgain", Short: "the driver can be gated again, by the same CSIDriver"}
 	ungated = policy.Reason{Code: "MountedBefore", Short: "the node may have mounted the volume while its driver was not gated, and its kubelet does not tell of such volumes",
 		Help: "It is released once the node was rebooted, or by a FenceReceipt for it, or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
 )
@@ -85,15 +86,19 @@ func (x *releasing) genuine() *Decision {
 }
 
 // gated notes that the driver can't be gated any more, or can again, and that its CSIDriver is another one. Between two of them there may have been one that is not gated, whether anybody saw
-// it or not: pods that came then have the volume mounted without telling, also on this node. So what is known of a release begins anew, and a person has to confirm anew.
+// it or not: pods that came then have the volume mounted without telling, also on this node. So what is known of a release begins anew, and a person has to confirm anew. With the same CSIDriver,
+// whose annotation somebody took away and put back, nothing does: its attachRequired can't be changed, so that kubelets asked all the while.
 func (x *releasing) gated() *Decision {
 	anew, told := DriverUID(x.Lock) != x.DriverUID, meta.IsStatusConditionTrue(x.Lock.Status.Conditions, v1alpha1.ConditionConflict)
 	if !anew && told == (x.Conflict != "") {
 		return nil
 	}
-	reason, text := regated, regated.Short
-	if x.Conflict != "" {
+	reason, text := resumed, resumed.Short
+	switch {
+	case x.Conflict != "":
 		reason, text = conflicting, x.Conflict
+	case anew:
+		reason, text = regated, regated.Short
 	}
 	d := x.note(reason, func(s *v1alpha1.VolumeLockStatus) {
 		c := metav1.Condition{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionFalse, Reason: "Gated", Message: "the driver is gated", LastTransitionTime: metav1.NewTime(x.Now)}

@@ -1,6 +1,7 @@
 package volumelock_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,26 @@ func TestDriverMadeAnew(t *testing.T) {
 	d = volumelock.Release(f)
 	if c := d.Write.(volumelock.Note).Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Message != f.Conflict || !d.Alarm {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestMarkPutBack: the annotation of a CSIDriver that somebody took away and put back changes nothing of a release, since kubelets asked all the while.
+func TestMarkPutBack(t *testing.T) {
+	_, f := held()
+	f.Attachment, f.DriverUID, f.Conflict = nil, "driver-1", "was not adopted"
+	f.Lock.Spec.DriverUID = "driver-1"
+	f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now.Add(-time.Hour)), BootID: "boot-1", Asked: &metav1.Time{Time: now}, Answers: 1}
+	release := f.Lock.Status.Release.DeepCopy()
+	for _, c := range []struct {
+		conflict, code string
+		alarm          bool
+	}{{"was not adopted", "Conflict", true}, {"", "GatedAgain", false}} {
+		f.Conflict = c.conflict
+		d := volumelock.Release(f)
+		f.Lock.Status = d.Write.(volumelock.Note).Status
+		if s := f.Lock.Status; d.Reason.Code != c.code || d.Alarm != c.alarm || !reflect.DeepEqual(s.Release, release) || s.UngatedBootID != "" || s.DriverUID != nil {
+			t.Errorf("%+v: %+v", d, s)
+		}
 	}
 }
 
@@ -180,7 +201,7 @@ func TestRelease(t *testing.T) {
 		"the Node was made anew":        {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeMadeAnew", "note"},
 		"not gated any more":            {func(f *volumelock.ReleaseFacts) { f.Conflict = "attachRequired: false" }, "Conflict", "note"},
 		"not gated any more, and told":  {func(f *volumelock.ReleaseFacts) { conflict(f) }, "InUse", ""},
-		"gated again":                   {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "DriverMadeAnew", "note"},
+		"gated again":                   {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "GatedAgain", "note"},
 		"the CSIDriver was made anew":   {func(f *volumelock.ReleaseFacts) { f.DriverUID = "driver-2" }, "DriverMadeAnew", "note"},
 		"answered, and not gated": {after(func(f *volumelock.ReleaseFacts) {
 			f.Node = node("n1", 110)

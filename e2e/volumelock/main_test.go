@@ -119,8 +119,9 @@ func (l *lab) end(t *testing.T) {
 	}
 }
 
+// csiDriver is one that was adopted when nothing of it was mounted.
 func csiDriver(name string) *storagev1.CSIDriver {
-	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
+	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
 }
 
 // join adds a node with a kubelet, which ends with the test, and the Node with it.

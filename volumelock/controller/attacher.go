@@ -160,7 +160,7 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 		return d, nil, err
 	}
 	return volumelock.Attach(volumelock.AttachFacts{
-		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),
+		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(hint.Spec.Attacher, driver, about.attachment), DriverUID: uid(driver),
 		Withdrawn: x.withdrew(about.attachment), Now: x.Clock.Now(),
 	}), about, nil
 }
@@ -169,7 +169,7 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 func (x *Attacher) driver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
 	driver, err := read(ctx, x.Live, name, &storagev1.CSIDriver{})
 	if err == nil {
-		x.Metrics.gate(name, volumelock.Conflict(driver, nil) == "")
+		x.Metrics.gate(name, volumelock.Conflict(name, driver, nil) == "")
 	}
 	return driver, err
 }
@@ -210,7 +210,7 @@ func (x *Attacher) decideLock(ctx context.Context, name string) (d volumelock.De
 		}
 	}
 	return volumelock.Release(volumelock.ReleaseFacts{
-		Lock: about.lock, Attachment: about.attachment, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),
+		Lock: about.lock, Attachment: about.attachment, Node: about.node, Conflict: volumelock.Conflict(hint.Spec.Driver, driver, about.attachment), DriverUID: uid(driver),
 		Receipts: receipts.Items, Now: x.Clock.Now(),
 	}), about, nil
 }

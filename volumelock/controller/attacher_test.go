@@ -28,9 +28,10 @@ import (
 const driver = "nfs.csi.k8s.io"
 
 var (
-	began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	inUse = volumelock.InUseName(driver, "handle")
-	quiet = log.IntoContext(context.Background(), logr.Discard())
+	began   = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	adopted = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}
+	inUse   = volumelock.InUseName(driver, "handle")
+	quiet   = log.IntoContext(context.Background(), logr.Discard())
 )
 
 // cluster is an Attacher on a fake API, with two nodes and one volume.
@@ -52,7 +53,7 @@ func fakeAPI(objects []client.Object) client.WithWatch {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	objects := []client.Object{
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, Annotations: adopted}},
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "handle", VolumeAttributes: map[string]string{"server": "filer", "share": "/srv"}}}}},
 	}
@@ -287,7 +288,7 @@ func TestDriverUngated(t *testing.T) {
 		t.Fatalf("the lock is %+v", l)
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP podgrace_volumelock_driver_conflict Whether a driver's CSIDriver says attachRequired: false (1), so that kubelets mount its volumes without asking, also those that are locked; 0: it is gated.
+# HELP podgrace_volumelock_driver_conflict Whether a driver can't be gated (1): its CSIDriver says attachRequired: false, so that kubelets mount its volumes without asking, also those that are locked; or it was not adopted, so that none of them is attached or released. 0: it is gated.
 # TYPE podgrace_volumelock_driver_conflict gauge
 podgrace_volumelock_driver_conflict{driver="nfs.csi.k8s.io"} 1
 `), "podgrace_volumelock_driver_conflict"); err != nil {
@@ -311,10 +312,34 @@ podgrace_volumelock_driver_conflict{driver="nfs.csi.k8s.io"} 1
 	}
 }
 
+// TestNotAdopted: nothing is attached of a driver that only says attachRequired, also if there is no CSIDriver at all; once it is adopted it is.
+func TestNotAdopted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	var d storagev1.CSIDriver
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: driver}, &d))
+	c.must(c.Client.Delete(context.Background(), &d))
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	d.ResourceVersion, d.Annotations = "", nil
+	c.must(c.Client.Create(context.Background(), &d))
+	c.settle()
+	if c.lock() != nil || c.attachment("a").Status.Attached {
+		t.Fatal("it is attached, and what was mounted before nobody knows")
+	}
+	d.Annotations = adopted
+	c.must(c.Client.Update(context.Background(), &d))
+	c.settle()
+	if c.lock() == nil || !c.attachment("a").Status.Attached {
+		t.Fatal("it is not attached once the driver is adopted")
+	}
+}
+
 // makeDriver makes the CSIDriver anew: attachRequired can't be changed.
 func (c *cluster) makeDriver(uid types.UID, gated bool) *storagev1.CSIDriver {
 	c.t.Helper()
-	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid, Annotations: adopted}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
 	c.must(c.Client.Delete(context.Background(), d))
 	c.must(c.Client.Create(context.Background(), d))
 	return d
