@@ -183,6 +183,8 @@ var mutants = map[string]mutantWorld{
 			r.DriverUID = volumelock.DriverUID(r.Lock)
 		}
 	}),
+	"the boot that is seen first is the last that mounted without asking": facts(1, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { hear(r, volumelock.LaterNeeded) }),
+	"one later heartbeat tells which boot mounted without asking":         facts(1, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { hear(r, 1) }),
 	"who asks first has the volumes of a driver that was not adopted": facts(1, func(a *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		for _, why := range []*string{&a.Conflict, &r.Conflict} {
 			if strings.Contains(*why, "was not adopted") {
@@ -213,6 +215,18 @@ func TestForcedWhileNobodyLooked(t *testing.T) {
 
 func facts(seed uint64, mutant func(*volumelock.AttachFacts, *volumelock.ReleaseFacts)) mutantWorld {
 	return mutantWorld{seed, func(w *volumelocktest.World) { w.Mutant = mutant }}
+}
+
+// hear has so many heartbeats have been heard of besides.
+func hear(r *volumelock.ReleaseFacts, more int32) {
+	if r.Lock == nil || r.Node == nil || !volumelock.Unsettled(r.Lock) || r.Lock.Status.Heard == nil && more < volumelock.LaterNeeded {
+		return
+	}
+	r.Lock = r.Lock.DeepCopy()
+	if r.Lock.Status.Heard == nil {
+		r.Lock.Status.Heard = &v1alpha1.HeardBoot{BootID: r.Node.Status.NodeInfo.BootID, Heartbeat: metav1.NewTime(time.Unix(1, 0))}
+	}
+	r.Lock.Status.Heard.Later = volumelock.LaterNeeded - 1
 }
 
 func tamper(r *volumelock.ReleaseFacts, change func(*v1alpha1.VolumeLock)) {

@@ -116,11 +116,59 @@ func TestBootThatNobodyHadHeardOf(t *testing.T) {
 	answers("boot-3", "Released")
 }
 
+// TestBootIsKnownWhileHeld: two heartbeats after the first of one boot say that it ran since the driver is gated; one does not, nor do those of two boots, nor of a clock that was set back.
+func TestBootIsKnownWhileHeld(t *testing.T) {
+	type status struct {
+		boot string
+		beat int
+	}
+	for name, c := range map[string]struct {
+		seen []status
+		want string
+	}{
+		"seen once":                {[]status{{"boot-1", 10}}, v1alpha1.BootUnknown},
+		"seen again, the same":     {[]status{{"boot-1", 10}, {"boot-1", 10}, {"boot-1", 10}}, v1alpha1.BootUnknown},
+		"one later":                {[]status{{"boot-1", 10}, {"boot-1", 20}}, v1alpha1.BootUnknown},
+		"two later":                {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-1", 30}}, "boot-1"},
+		"another boot between":     {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-2", 25}, {"boot-1", 30}}, v1alpha1.BootUnknown},
+		"another boot, twice":      {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-2", 5}, {"boot-2", 6}, {"boot-2", 7}}, "boot-2"},
+		"a clock that is set back": {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-1", 5}, {"boot-1", 30}}, v1alpha1.BootUnknown},
+		"no boot":                  {[]status{{"", 10}, {"", 20}, {"", 30}}, v1alpha1.BootUnknown},
+	} {
+		for _, adopted := range []bool{false, true} {
+			_, f := held()
+			if f.Lock.Spec.Adopted = adopted; !adopted {
+				f.Lock.Status.UngatedBootID = v1alpha1.BootUnknown
+			} else if c.want == v1alpha1.BootUnknown {
+				c.want = ""
+			}
+			for _, s := range c.seen {
+				f.Node = node("n1", s.beat, volumelock.InUseName(nfs, "handle"))
+				f.Node.Status.NodeInfo.BootID = s.boot
+				if w, is := volumelock.Release(f).Write.(volumelock.Note); is {
+					f.Lock.Status = w.Status
+				}
+			}
+			if got := f.Lock.Status.UngatedBootID; got != c.want {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+			if c.want != "" && c.want != v1alpha1.BootUnknown {
+				f.Attachment = nil
+				s := volumelock.Release(f).Write.(volumelock.Note).Status
+				if s.Release.BootID != c.want || s.Heard != nil {
+					t.Errorf("%s: a receipt for %q counts: %+v", name, s.Release.BootID, s)
+				}
+			}
+		}
+	}
+}
+
 // TestBootOfWhatWasAdopted: no receipt for a boot releases what was adopted before a kubelet has said which boot runs.
 func TestBootOfWhatWasAdopted(t *testing.T) {
 	for adopted, want := range map[bool]string{false: "boot-1", true: ""} {
 		_, f := held()
 		f.Attachment, f.Lock.Spec.Adopted = nil, adopted
+		f.Lock.Status.Heard = &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: f.Node.Status.Conditions[0].LastHeartbeatTime}
 		if got := volumelock.Release(f).Write.(volumelock.Note).Status.Release.BootID; got != want {
 			t.Errorf("adopted %t: a receipt for %q counts, want %q", adopted, got, want)
 		}
@@ -190,9 +238,12 @@ func TestRelease(t *testing.T) {
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
 		}), "Asked", "ask"},
-		"adopted": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "Asked", "ask"},
+		"adopted, and not heard of yet": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "Listening", "note"},
+		"adopted": {after(func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted, f.Lock.Status.Heard = true, &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: *beat(100)}
+		}), "Asked", "ask"},
 		"adopted, and answered": {after(func(f *volumelock.ReleaseFacts) {
-			f.Node, f.Lock.Spec.Adopted = node("n1", 110), true
+			f.Node, f.Lock.Spec.Adopted, f.Lock.Status.Heard = node("n1", 110), true, &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: *beat(110)}
 			f.Lock.Status.Release.Asked, f.Lock.Status.Release.Answers = beat(100), 1
 		}), "MountedBefore", "note"},
 		"adopted, and known which boot": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Lock.Status.UngatedBootID = true, "boot-1" }), "MountedBefore", "note"},

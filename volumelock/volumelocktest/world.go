@@ -41,7 +41,7 @@ func nameInUse(v int) corev1.UniqueVolumeName {
 // real one: it makes and deletes VolumeAttachments as it likes.
 //
 // What is assumed: see doc.go. A machine never has two kernels; one that takes another's name finds no VolumeAttachment of before; a request that a kubelet has given up on does not
-// outlive its boot, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
+// outlive its boot, but while it is not known which boot mounted without asking and nothing is mounted by asking, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
 // restarted that has mounted what was detached because its stored list lacked it; people confirm what is so, once the kubelet is done with the volume. While the driver is not gated pods come
 // to the node alone that holds the lock, and no decision is under way when that begins. Whoever adopts sees all that is mounted, and no other attacher runs before that.
 type World struct {
@@ -222,7 +222,7 @@ func at(beat int) metav1.Time { return metav1.NewTime(began.Add(time.Duration(be
 func (m *Machine) start(w *World) {
 	m.boots++
 	m.runs, m.linked, m.boot = true, true, fmt.Sprintf("boot-%s-%d", m.name, m.boots)
-	m.volumes, m.sending, m.given = [2]mount{}, nil, nil
+	m.volumes, m.sending = [2]mount{}, nil
 	m.register(w)
 	m.informer = w.nodes[m.name]
 }
@@ -241,7 +241,10 @@ func (m *Machine) register(w *World) {
 
 func (m *Machine) stop() {
 	m.runs = false
-	m.volumes, m.sending, m.given = [2]mount{}, nil, nil
+	if m.given == nil {
+		m.given = m.sending
+	}
+	m.volumes, m.sending = [2]mount{}, nil
 }
 
 // list is GetVolumesInUse.
@@ -309,11 +312,19 @@ func (w *World) arrive(m *Machine, r *report) *corev1.Node {
 
 // arrived is the end of a status that the kubelet had given up on.
 func (m *Machine) arrived(w *World) {
+	if m.given != nil && m.given.boot != m.boot && (w.lock == nil || !volumelock.Unsettled(w.lock) || m.asks()) {
+		m.given = nil // assumed not to arrive
+	}
 	if m.given != nil {
 		w.log("a status that kubelet %s gave up on arrives", m.name)
 		w.arrive(m, m.given)
 		m.given = nil
 	}
+}
+
+// asks says whether a volume of the machine waits for the gate, or has passed it.
+func (m *Machine) asks() bool {
+	return slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.reported || v.attachable && (v.known || v.passed || v.mounted) })
 }
 
 // refresh is the kubelet's informer catching up.
@@ -580,6 +591,7 @@ func (w *World) replace(m *Machine) {
 		return
 	}
 	delete(w.nodes, m.name)
+	m.given = nil
 	m.terminated, m.boots, m.nodes = false, m.boots+100, map[types.UID]bool{}
 	m.start(w)
 }
