@@ -172,6 +172,8 @@ func (x *releasing) attached() *Decision {
 		return nil
 	}
 	switch {
+	case h.UID == "" && !holds(x.Lock, x.Node) && !a.Status.Attached:
+		return nil // what was adopted had none yet, and now it may be that of a new Node of the name: nobody is attached by it, and it is no concern of this lock's
 	case !holds(x.Lock, x.Node) && !a.Status.Attached:
 		return &Decision{Reason: orphan, Message: message(orphan.Short), Write: Detach{}}
 	case !holds(x.Lock, x.Node):

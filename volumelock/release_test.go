@@ -200,8 +200,14 @@ func TestRelease(t *testing.T) {
 		"attached, and the Node is gone":        {func(f *volumelock.ReleaseFacts) { f.Node = nil }, "NodeGoneAttached", "note"},
 		"withdrawn, and the Node is gone":       {func(f *volumelock.ReleaseFacts) { f.Node, f.Attachment.Status.Attached = nil, false }, "NodeGoneAttached", "delete the VolumeAttachment"},
 		"withdrawn, and the Node was made anew": {func(f *volumelock.ReleaseFacts) { f.Node.UID, f.Attachment.Status.Attached = "node-9", false }, "NodeGoneAttached", "delete the VolumeAttachment"},
-		"not attached yet":                      {func(f *volumelock.ReleaseFacts) { f.Attachment.Status.Attached = false }, "InUse", ""},
-		"attached, and the Node is back":        {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Message = "x" }, "InUse", "note"},
+		"adopted, its Node is gone, and a new one of the name waits": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted, f.Lock.Spec.Attachment.UID, f.Node.UID, f.Attachment.Status.Attached = true, "", "node-9", false
+		}, "Deleted", "note"},
+		"adopted, its Node is gone, and a new one of the name is attached": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted, f.Lock.Spec.Attachment.UID, f.Node.UID = true, "", "node-9"
+		}, "NodeGoneAttached", "note"},
+		"not attached yet":               {func(f *volumelock.ReleaseFacts) { f.Attachment.Status.Attached = false }, "InUse", ""},
+		"attached, and the Node is back": {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Message = "x" }, "InUse", "note"},
 		"attached, and fenced": {func(f *volumelock.ReleaseFacts) {
 			f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}
 		}, "InUse", ""},
