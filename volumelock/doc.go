@@ -21,6 +21,9 @@
 //   - A person's confirmation, which names this very release: one that was given before says nothing of what was mounted since.
 //   - The kubelet's own word, by its node status.
 //
+// Elsewhere a deleted VolumeAttachment is let go once that is noted, since its node gets another only then. Where nobody comes back to the node, which an autoscaler deletes as soon as it
+// has none, it is kept for the kubelet's answers, by our clock, which says nothing of what is safe: a VolumeAttachment that is deleted lets nobody mount, whether it is there or not.
+//
 // # A Node that is gone
 //
 // Whose Node was deleted, or made anew, has its VolumeAttachment withdrawn (attached: false): another machine may register by that name. Of what is not attached the attach/detach controller

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,6 +179,64 @@ func TestHandover(t *testing.T) {
 	}
 	if b := c.attachment("b"); !b.Status.Attached || b.Status.AttachError != nil {
 		t.Fatalf("the other node's attachment is %+v", b.Status)
+	}
+}
+
+// TestEmptiedNode: a node that an autoscaler empties has its VolumeAttachment until its kubelet has answered, and then at once no more.
+func TestEmptiedNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	var n corev1.Node
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: "a"}, &n))
+	n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+	c.must(c.Client.Update(context.Background(), &n))
+	c.reports("a")
+	c.detach("a")
+	for range 2 {
+		c.settle()
+		if c.attachment("a") == nil || c.lock() == nil {
+			t.Fatal("it is let go before the kubelet has answered")
+		}
+		if all := c.waitingFor(context.Background(), c.lock()); len(all) == 0 || !slices.Contains(all, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}}) {
+			t.Fatalf("when the lock is gone %v are looked at", all)
+		}
+		c.reports("a")
+	}
+	c.settle()
+	c.settle()
+	if a, l := c.attachment("a"), c.lock(); a != nil || l != nil {
+		t.Fatalf("once it has answered there are %+v, %+v", a, l)
+	}
+}
+
+// TestForeignFinalizer: a deleted VolumeAttachment that somebody else's finalizer keeps loses ours once, is written no more, and keeps no other node from the volume.
+func TestForeignFinalizer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	a := c.attachment("a")
+	a.Finalizers = append(a.Finalizers, "example.com/keeps")
+	c.must(c.Client.Update(context.Background(), a))
+	c.reports("a")
+	c.detach("a")
+	for range 3 {
+		c.settle()
+		c.reports("a")
+	}
+	a = c.attachment("a")
+	if a == nil || !slices.Equal(a.Finalizers, []string{"example.com/keeps"}) || c.lock() != nil {
+		t.Fatalf("there are %+v, %+v", a, c.lock())
+	}
+	c.attach("b")
+	c.reports("b", inUse)
+	c.settle()
+	if now := c.attachment("a"); now.ResourceVersion != a.ResourceVersion || !c.attachment("b").Status.Attached {
+		t.Errorf("it is written again: %+v, or the other node waits: %+v", now, c.attachment("b").Status)
 	}
 }
 

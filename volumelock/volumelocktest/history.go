@@ -334,7 +334,9 @@ func machineHappens(w *World, m *Machine, v, which int) {
 	case 17:
 		if which < 20 {
 			w.loseDriver()
+			return
 		}
+		w.cordon(m.name)
 	}
 }
 

@@ -513,6 +513,15 @@ func (w *World) reportAttached(v int, node string, is bool) {
 	w.nodes[node] = n
 }
 
+// cordon has nobody be scheduled to a node any more, or again.
+func (w *World) cordon(node string) {
+	if old := w.nodes[node]; old != nil {
+		n := old.DeepCopy()
+		n.ResourceVersion, n.Spec.Unschedulable = w.next(), !old.Spec.Unschedulable
+		w.nodes[node] = n
+	}
+}
+
 // silence is what the node lifecycle controller says of a node that it does not hear of.
 func (w *World) silence(name string) {
 	old := w.nodes[name]
@@ -764,9 +773,9 @@ func (w *World) changeAttachment(d volumelock.Decision, a *volumelock.AttachFact
 	c.ResourceVersion = w.next()
 	switch x := d.Write.(type) {
 	case volumelock.Finalize:
-		c.Finalizers, c.Annotations = []string{v1alpha1.FinalizerVolumeLock}, map[string]string{v1alpha1.AnnotationVolumeLock: x.Lock}
+		c.Finalizers, c.Annotations = append(slices.Clone(c.Finalizers), v1alpha1.FinalizerVolumeLock), map[string]string{v1alpha1.AnnotationVolumeLock: x.Lock}
 	case volumelock.Unfinalize:
-		c.Finalizers = nil
+		c.Finalizers = slices.DeleteFunc(slices.Clone(c.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerVolumeLock })
 	case volumelock.Say:
 		if x.Attached {
 			w.Seen.attached++
