@@ -183,8 +183,6 @@ var mutants = map[string]mutantWorld{
 			r.DriverUID = volumelock.DriverUID(r.Lock)
 		}
 	}),
-	"the boot that is seen first is the last that mounted without asking": facts(1, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { hear(r, volumelock.LaterNeeded) }),
-	"one later heartbeat tells which boot mounted without asking":         facts(1, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { hear(r, 1) }),
 	"who asks first has the volumes of a driver that was not adopted": facts(1, func(a *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		for _, why := range []*string{&a.Conflict, &r.Conflict} {
 			if strings.Contains(*why, "was not adopted") {
@@ -213,20 +211,34 @@ func TestForcedWhileNobodyLooked(t *testing.T) {
 	}
 }
 
+// TestBootedWhileUngated: two later heartbeats tell which boot ran when the driver was gated again; one, or none, would have a boot be believed that has mounted the volume without asking.
+func TestBootedWhileUngated(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		for missing, wrong := range map[int32]bool{0: false, 1: late, volumelock.LaterNeeded: true} {
+			w := volumelocktest.New()
+			w.Mutant = func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { hear(r, missing) }
+			w.BootedWhileUngated(late)
+			if writers := w.Writers(); (len(writers) > 1) != wrong {
+				t.Errorf("late %t, %d heartbeats fewer: %v have the volume", late, missing, writers)
+			}
+		}
+	}
+}
+
 func facts(seed uint64, mutant func(*volumelock.AttachFacts, *volumelock.ReleaseFacts)) mutantWorld {
 	return mutantWorld{seed, func(w *volumelocktest.World) { w.Mutant = mutant }}
 }
 
-// hear has so many heartbeats have been heard of besides.
-func hear(r *volumelock.ReleaseFacts, more int32) {
-	if r.Lock == nil || r.Node == nil || !volumelock.Unsettled(r.Lock) || r.Lock.Status.Heard == nil && more < volumelock.LaterNeeded {
+// hear has so many heartbeats fewer be needed.
+func hear(r *volumelock.ReleaseFacts, fewer int32) {
+	if fewer == 0 || r.Lock == nil || r.Node == nil || !volumelock.Unsettled(r.Lock) || r.Lock.Status.Heard == nil && fewer < volumelock.LaterNeeded {
 		return
 	}
 	r.Lock = r.Lock.DeepCopy()
 	if r.Lock.Status.Heard == nil {
 		r.Lock.Status.Heard = &v1alpha1.HeardBoot{BootID: r.Node.Status.NodeInfo.BootID, Heartbeat: metav1.NewTime(time.Unix(1, 0))}
 	}
-	r.Lock.Status.Heard.Later = volumelock.LaterNeeded - 1
+	r.Lock.Status.Heard.Later = min(r.Lock.Status.Heard.Later+fewer, volumelock.LaterNeeded-1)
 }
 
 func tamper(r *volumelock.ReleaseFacts, change func(*v1alpha1.VolumeLock)) {

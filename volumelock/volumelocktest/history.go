@@ -85,6 +85,7 @@ func play(all []event, mutant func(*World), log *strings.Builder) (w *World, bad
 			w.adopt(w.Machines[0], 0)
 		case 1: // a chart says attachRequired: true, and nobody has looked what is mounted
 			w.before()
+			w.unseen = true
 			w.mark("")
 		}
 	}
@@ -240,6 +241,44 @@ func (w *World) ForcedWhileNobodyLooked() {
 		w.Whole(&Attacher{}, "")
 		m.sync(w)
 	}
+	ComeUp(w, other, 0, 20)
+}
+
+// BootedWhileUngated is a machine that boots while its driver is not gated, and mounts the volume before its first status arrives; when the driver is gated again its Node names the boot
+// before. Late: and a status of that one arrives after all. Then the volume goes to another node.
+func (w *World) BootedWhileUngated(late bool) {
+	m, other := w.Machines[0], w.Machines[1]
+	about := AttachmentName(0, m.name)
+	look := func() {
+		for range 3 {
+			w.Whole(&Attacher{}, "")
+			w.Whole(&Attacher{}, about)
+		}
+	}
+	ComeUp(w, m, 0, 20)
+	if late {
+		m.work(true)
+	}
+	w.ungate()
+	m.stop()
+	m.start(w)
+	w.podComes(m, 0)
+	for what := range 3 {
+		m.step(w, 0, what)
+	}
+	w.adopted()
+	look()
+	m.arrived(w)
+	look()
+	m.sync(w)
+	look()
+	m.podGoes(0)
+	w.detach(0, m.name, false)
+	for range 8 {
+		look()
+		m.sync(w)
+	}
+	look()
 	ComeUp(w, other, 0, 20)
 }
 

@@ -50,6 +50,7 @@ type World struct {
 	attachments          map[string]*storagev1.VolumeAttachment
 	driver               *storagev1.CSIDriver // nil: there is none
 	lock                 *v1alpha1.VolumeLock
+	unseen               bool // what is mounted from before no VolumeLock knows
 	receipts             []v1alpha1.FenceReceipt
 	forgotten            map[types.UID]bool // VolumeAttachments that the attach/detach controller takes for detached: withdrawn, and not attached again (it looks once a minute)
 	Machines             []*Machine
@@ -162,7 +163,8 @@ func (w *World) loseDriver() {
 // gated says whether kubelets wait.
 func (w *World) gated() bool { return w.driver == nil || *w.driver.Spec.AttachRequired }
 
-// adopted has the driver be gated: there is a CSIDriver for which kubelets wait, and what a machine has mounted before has its lock.
+// adopted has the driver be gated: there is a CSIDriver for which kubelets wait, and what a machine has mounted from before has its lock. That is looked for once only: whoever makes a CSIDriver
+// anew that was adopted may copy the annotation, and what its locks know has to be enough.
 func (w *World) adopted() {
 	if w.driver == nil || !w.gated() {
 		w.makeDriver(true)
@@ -172,6 +174,9 @@ func (w *World) adopted() {
 	}
 	for _, m := range w.Machines {
 		for i, v := range m.volumes {
+			if !w.unseen {
+				break
+			}
 			switch before := v.ungated && v.wanted || (v.known || v.mounted || v.passed) && !v.attachable; {
 			case !before || w.lock != nil:
 			case w.nodes[m.name] == nil || w.nodes[m.name].Status.NodeInfo.BootID != m.boot:
@@ -181,6 +186,7 @@ func (w *World) adopted() {
 			}
 		}
 	}
+	w.unseen = false
 	w.mark(v1alpha1.GatedAdopted)
 }
 
