@@ -90,10 +90,14 @@ func held(driver string) change {
 	return func(s *Snapshot) { s.Add(&v1alpha1.VolumeLock{Spec: v1alpha1.VolumeLockSpec{Driver: driver}}) }
 }
 
-// gate has kubelets wait for nfs.csi.k8s.io, or not.
+// gate has kubelets wait for nfs.csi.k8s.io, or not, and it be adopted.
 func gate(waits bool) change {
+	return csiDriver("nfs.csi.k8s.io", waits, v1alpha1.GatedAdopted)
+}
+
+func csiDriver(name string, waits bool, mark string) change {
 	return func(s *Snapshot) {
-		s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "nfs.csi.k8s.io"}, Spec: storagev1.CSIDriverSpec{AttachRequired: &waits}})
+		s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationGated: mark}}, Spec: storagev1.CSIDriverSpec{AttachRequired: &waits}})
 	}
 }
 
@@ -240,18 +244,18 @@ func TestFindings(t *testing.T) {
 		"volumes held of a driver that left":    {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("iscsi.csi.k8s.io")}, []string{"error volume-lock: does not gate it"}},
 		"a driver that kubelets don't wait for": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: attachRequired: false"}},
 		"a driver that was left":                {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false), held("other.csi.k8s.io")}, []string{"error volume-lock: does not gate it", "warning volume-lock-drivers: No node holds a volume of it"}},
-		"a driver that is being adopted": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), func(s *Snapshot) {
-			s.CSIDrivers[0].Annotations = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopting}
+		"a driver that is being adopted": {false, []change{locks("--drivers=nfs.csi.k8s.io"), csiDriver("nfs.csi.k8s.io", true, v1alpha1.GatedAdopting), func(s *Snapshot) {
 			s.CSIDrivers[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-3 * time.Hour))
 		}}, []string{"error volume-lock-drivers: the CSIDriver was made 3h ago"}},
 		"a driver that is not there":          {false, []change{locks("--drivers=nfs.csi.k8s.io")}, []string{"warning volume-lock-drivers: there is no CSIDriver of that name"}},
 		"a driver that is deleted while held": {false, []change{locks("--drivers=nfs.csi.k8s.io"), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: 1 of its volumes is held: an adoption was interrupted"}},
+		"a driver that was not adopted":       {false, []change{locks("--drivers=nfs.csi.k8s.io"), csiDriver("nfs.csi.k8s.io", true, ""), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: was not adopted"}},
 		"a driver with an attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), func(s *Snapshot) {
 			s.Add(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", Finalizers: []string{"external-attacher/nfs-csi-k8s-io"}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.csi.k8s.io"}})
 		}}, []string{"error volume-lock-drivers: has an attacher of its own"}},
 		"a driver with a Deployment's attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), has(attacher("nfs.csi.k8s.io")), has(attacher("nfs.csi.k8s.io.example"))}, []string{"warning volume-lock-drivers: two attachers of one driver"}},
 		"a policy of other drivers": {false, []change{locks("--drivers=nfs.csi.k8s.io,iscsi.csi.k8s.io"), gate(true), func(s *Snapshot) {
-			s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "iscsi.csi.k8s.io"}})
+			csiDriver("iscsi.csi.k8s.io", true, v1alpha1.GatedAdopted)(s)
 			for i := range s.AdmissionPolicies {
 				renderGated(&s.AdmissionPolicies[i], []string{"nfs.csi.k8s.io"})
 			}

@@ -70,7 +70,7 @@ func volumeLockDrivers(s *Snapshot) (found []Finding) {
 	for _, driver := range gated {
 		found = append(found, s.notGated(driver)...)
 		if a := s.attachedByOthers(driver); a != nil {
-			found = append(found, Finding{Severity: Error, About: "VolumeAttachment " + a.Name, Message: console.OneLine(volumelock.Conflict(&storagev1.CSIDriver{}, a)), Remedy: "one of the two has to go (docs/volume-lock.md)"})
+			found = append(found, Finding{Severity: Error, About: "VolumeAttachment " + a.Name, Message: console.OneLine(volumelock.OwnAttacher(a)), Remedy: "one of the two has to go (docs/volume-lock.md)"})
 		}
 		if others := s.attachersOf(driver); len(others) > 0 {
 			found = append(found, Finding{Severity: Warning, About: "Deployment " + console.Some(others, 3, ", "), Message: "it runs an external-attacher, and names driver " + console.OneLine(driver) + ", which the volume lock gates: two attachers of one driver", Remedy: "take that container out of it, or the driver out of the list (docs/volume-lock.md)"})
@@ -90,11 +90,11 @@ func (s *Snapshot) notGated(driver string) []Finding {
 	f := Finding{Severity: Error, About: "CSIDriver " + console.OneLine(driver)}
 	holds := fmt.Sprintf("%d of its %s held", held, console.Noun(held, "volumes is", "volumes are"))
 	adopt := []string{"kubectl podgrace volumelock adopt " + console.OneLine(driver)}
-	switch why := volumelock.Conflict(d, &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}}); {
+	switch why := volumelock.Conflict(driver, d, nil); {
 	case d == nil && held > 0:
 		f.Message, f.Remedy, f.Commands = "it is not there, and "+holds+": an adoption was interrupted, or the driver is uninstalled. None of its volumes is mounted anew", "have the adoption go on, or install the driver", adopt
-	case d == nil: // gated all the same, as kubelets take it to be one that attaches
-		f.Severity, f.Message = Warning, "there is no CSIDriver of that name, which the volume lock is to gate: it may be spelled otherwise, or not installed, or an adoption was interrupted"
+	case d == nil: // of which nothing is attached either, since it was not adopted
+		f.Severity, f.Message = Warning, "there is no CSIDriver of that name, which the volume lock is to gate, so that it attaches none of its volumes: it may be spelled otherwise, or not installed, or an adoption was interrupted"
 		f.Remedy, f.Commands = "see which there are, and whether one is being adopted", []string{"kubectl get csidrivers", "kubectl podgrace volumelock list"}
 	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting:
 		f.Message = fmt.Sprintf("its adoption goes on, or was interrupted, and nothing of it is attached until it has ended: the CSIDriver was made %s ago", duration.HumanDuration(s.Now.Sub(d.CreationTimestamp.Time)))
@@ -146,7 +146,7 @@ func (s *Snapshot) csiDriver(name string) *storagev1.CSIDriver {
 // attachedByOthers is a VolumeAttachment of a driver that another attacher has in its hands; nil: there is none.
 func (s *Snapshot) attachedByOthers(driver string) *storagev1.VolumeAttachment {
 	i := slices.IndexFunc(s.VolumeAttachments, func(a storagev1.VolumeAttachment) bool {
-		return a.Spec.Attacher == driver && volumelock.Conflict(&storagev1.CSIDriver{}, &a) != ""
+		return a.Spec.Attacher == driver && volumelock.OwnAttacher(&a) != ""
 	})
 	if i < 0 {
 		return nil

@@ -38,6 +38,9 @@ type Refusal struct {
 // between withdrawals of one VolumeAttachment is at least this long: another attacher sets status.attached again at once, for as long as it runs.
 const between = 10 * time.Second
 
+// answerWithin is how long a deleted VolumeAttachment is kept at most for the kubelet of a node that is going to be deleted. Two answers take 10 to 20 s. It is a choice.
+const answerWithin = time.Minute
+
 // AttachFacts are what Attach decides by.
 type AttachFacts struct {
 	// Lock is the VolumeLock of the name that LockFor says, read before the others; nil: there is none.
@@ -57,7 +60,8 @@ type AttachFacts struct {
 	Withdrawn time.Time
 	// Told is what we last said of the attachment why it is not attached; zero: nothing, as far as we know.
 	Told Refusal
-	// Now is our clock's time, by which it is decided when to say what is waited for, for how long, and how often to say that something is not attached, and nothing else.
+	// Now is our clock's time, by which it is decided when to say what is waited for, for how long, how often to say that something is not attached, and how long a node that is going to be
+	// deleted is waited for, and nothing else.
 	Now time.Time
 }
 
@@ -82,6 +86,7 @@ func lockOf(pv *corev1.PersistentVolume) string {
 
 var (
 	deleting    = policy.Reason{Code: "Deleting", Short: "the VolumeAttachment is being deleted"}
+	answering   = policy.Reason{Code: "AskedBeforeItGoes", Short: "the VolumeAttachment is deleted, and kept until the node's kubelet has answered, since the node is going to be deleted"}
 	refused     = policy.Reason{Code: "NotGated", Short: "the volume can't be locked"}
 	conflicting = policy.Reason{Code: "Conflict", Short: "the driver can't be gated"}
 	rival       = policy.Reason{Code: "OtherAttacher", Short: "somebody else sets status.attached of the driver's VolumeAttachments, so that several nodes may have the volume",
@@ -114,7 +119,7 @@ type attaching struct {
 
 // attachRules in their order: the first that has an answer decides.
 var attachRules = []func(*attaching) *Decision{
-	(*attaching).deleted, (*attaching).conflict, (*attaching).lost, (*attaching).gated, (*attaching).sameVolume, (*attaching).unambiguous, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
+	(*attaching).deleted, (*attaching).lost, (*attaching).conflict, (*attaching).gated, (*attaching).sameVolume, (*attaching).unambiguous, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
 }
 
 // Attach decides about one VolumeAttachment of a gated driver. The lock was read first, then the attachment, then the node.
@@ -138,7 +143,7 @@ func (x *attaching) finalized() bool {
 }
 
 // deleted lets a VolumeAttachment go once its deletion stands in the lock, and not before: what is read after that is later than the deletion. It is not kept until the volume is released:
-// its node may want it again, for which the attach/detach controller makes a new one, and so it does for another node, whose pod then learns here whom it waits for.
+// its node may want it again (but see leaving), for which the attach/detach controller makes a new one, and so it does for another node, whose pod then learns here whom it waits for.
 func (x *attaching) deleted() *Decision {
 	switch {
 	case x.a.DeletionTimestamp == nil:
@@ -148,10 +153,30 @@ func (x *attaching) deleted() *Decision {
 	case x.holdsIt() && (x.Lock.Status.Release == nil || x.Lock.Status.Release.Attachment != x.a.UID):
 		return &Decision{Reason: deleting}
 	}
+	if left := x.leaving(); left > 0 {
+		return &Decision{Reason: answering, After: left}
+	}
 	return &Decision{Reason: deleting, Write: Unfinalize{}}
 }
 
-// conflict: where the attacher is another nothing is written.
+// leaving is how much longer a deleted VolumeAttachment is kept for its kubelet's answers. An autoscaler deletes a node as soon as it has none any more, and then nobody answers: the volume
+// would stay held until a receipt or a person says that the instance is terminated. So it is kept where nobody comes back to the node, as long as its kubelet can still release the volume, and for no more
+// than a while since its deletion was noted. If a clock was set meanwhile it may be let go sooner, as elsewhere, and never later: a time that is to come is none.
+func (x *attaching) leaving() time.Duration {
+	if x.Conflict != "" || !x.holdsIt() || !holds(x.Lock, x.Node) || !ready(x.Node) || !emptied(x.Node) {
+		return 0
+	}
+	if boot := x.Node.Status.NodeInfo.BootID; Unsettled(x.Lock) || boot == x.Lock.Status.UngatedBootID || boot == x.Lock.Status.DistrustedBootID {
+		return 0
+	}
+	ago := x.Now.Sub(x.Lock.Status.Release.Since.Time)
+	if ago < 0 {
+		return 0
+	}
+	return answerWithin - ago
+}
+
+// conflict: where the attacher is another nothing is written, but of what a VolumeLock is held by (lost).
 func (x *attaching) conflict() *Decision {
 	if x.Conflict == "" {
 		return nil
@@ -160,7 +185,7 @@ func (x *attaching) conflict() *Decision {
 }
 
 // lost withdraws what a Node holds that is gone: whoever registers by that name next must not find it attached. That comes before what else may be wrong with the volume, since
-// it is not deleted before (Release).
+// it is not deleted before (Release), nor with the driver, of which kubelets may wait all the same.
 func (x *attaching) lost() *Decision {
 	switch {
 	case !x.holdsIt() || holds(x.Lock, x.Node):

@@ -217,17 +217,76 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
+// TestKeptForTheKubelet: a deleted VolumeAttachment is kept for a minute, for the kubelet to answer, only where nobody comes back to its node and the answer counts; and never once it is released.
+func TestKeptForTheKubelet(t *testing.T) {
+	taint := func(key string) func(*volumelock.AttachFacts) {
+		return func(f *volumelock.AttachFacts) { f.Node.Spec.Taints = []corev1.Taint{{Key: key}} }
+	}
+	cordoned := func(change func(*volumelock.AttachFacts)) func(*volumelock.AttachFacts) {
+		return func(f *volumelock.AttachFacts) { f.Node.Spec.Unschedulable = true; change(f) }
+	}
+	since := func(ago time.Duration) func(*volumelock.AttachFacts) {
+		return cordoned(func(f *volumelock.AttachFacts) { f.Lock.Status.Release.Since = metav1.NewMicroTime(now.Add(-ago)) })
+	}
+	for name, c := range map[string]struct {
+		change func(*volumelock.AttachFacts)
+		after  time.Duration
+	}{
+		"any node":               {func(*volumelock.AttachFacts) {}, 0},
+		"another taint":          {taint("x"), 0},
+		"cordoned":               {cordoned(func(*volumelock.AttachFacts) {}), 50 * time.Second},
+		"Karpenter":              {taint("karpenter.sh/disrupted"), 50 * time.Second},
+		"Karpenter of before":    {taint("karpenter.sh/disruption"), 50 * time.Second},
+		"the cluster autoscaler": {taint("ToBeDeletedByClusterAutoscaler"), 50 * time.Second},
+		"after a minute":         {since(time.Minute), 0},
+		"later":                  {since(time.Hour), 0},
+		"the clock was set back": {since(-time.Hour), 0},
+		"released":               {cordoned(func(f *volumelock.AttachFacts) { f.Lock = nil }), 0},
+		"held by another":        {cordoned(func(f *volumelock.AttachFacts) { f.Lock.Spec.Attachment.UID = "va-9" }), 0},
+		"not ready":              {cordoned(func(f *volumelock.AttachFacts) { f.Node.Status.Conditions[0].Status = corev1.ConditionUnknown }), 0},
+		"gone":                   {func(f *volumelock.AttachFacts) { f.Node = nil }, 0},
+		"another Node":           {cordoned(func(f *volumelock.AttachFacts) { f.Node.UID = "node-9" }), 0},
+		"detached by force":      {cordoned(func(f *volumelock.AttachFacts) { f.Lock.Status.DistrustedBootID = "boot-1" }), 0},
+		"mounted without asking": {cordoned(func(f *volumelock.AttachFacts) { f.Lock.Status.UngatedBootID = "boot-1" }), 0},
+		"not known which boot":   {cordoned(func(f *volumelock.AttachFacts) { f.Lock.Spec.Adopted = true }), 0},
+		"not gated":              {cordoned(func(f *volumelock.AttachFacts) { f.Conflict = "attachRequired: false" }), 0},
+		"of a boot before": {cordoned(func(f *volumelock.AttachFacts) {
+			f.Lock.Status.UngatedBootID, f.Lock.Status.DistrustedBootID = "boot-0", "boot-0"
+		}), 50 * time.Second},
+	} {
+		f, _ := held()
+		f.Attachment.DeletionTimestamp = &metav1.Time{Time: now}
+		f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now.Add(-10 * time.Second))}
+		c.change(&f)
+		if d := volumelock.Attach(f); d.After != c.after || (d.Write == nil) != (c.after > 0) {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// TestNodeGoneBesideConflict: what a Node held that is gone is withdrawn also while the driver can't be gated, since kubelets may wait all the same, and a new machine of the name would not.
+func TestNodeGoneBesideConflict(t *testing.T) {
+	f, _ := held()
+	f.Node, f.Conflict = nil, "was not adopted"
+	if d := volumelock.Attach(f); d.Reason.Code != "NoNode" || d.Write == nil || !strings.HasPrefix(d.Write.String(), "say attached: false") {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestConflict(t *testing.T) {
 	f, _ := held()
-	yes, no := &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}, &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}
+	driver := func(attach *bool) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: nfs, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach}}
+	}
+	yes := driver(new(true))
 	own := f.Attachment.DeepCopy()
 	own.Finalizers = append(own.Finalizers, "external-attacher/nfs-csi-k8s-io")
 	for i, c := range []struct {
 		driver *storagev1.CSIDriver
 		a      *storagev1.VolumeAttachment
 		says   string
-	}{{yes, f.Attachment, ""}, {&storagev1.CSIDriver{}, f.Attachment, ""}, {no, f.Attachment, "attachRequired: false"}, {nil, f.Attachment, ""}, {yes, own, "attacher of its own"}} {
-		if got := volumelock.Conflict(c.driver, c.a); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
+	}{{yes, f.Attachment, ""}, {driver(nil), f.Attachment, ""}, {driver(new(false)), f.Attachment, "attachRequired: false"}, {nil, f.Attachment, "there is no CSIDriver nfs.csi.k8s.io, so that it was not adopted"}, {yes, own, "attacher of its own"}} {
+		if got := volumelock.Conflict(nfs, c.driver, c.a); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
 			t.Error(fmt.Sprint(i, got))
 		}
 	}

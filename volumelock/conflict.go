@@ -13,21 +13,39 @@ import (
 // attacherFinalizer begins the finalizer of an external-attacher that calls ControllerPublish (kubernetes-csi/external-attacher pkg/controller/util.go, GetFinalizerName).
 const attacherFinalizer = "external-attacher/"
 
-// Conflict says why a driver's volumes can't be gated by the volume lock; empty: they can. A driver that attaches has an attacher of its own, which says attached whatever we say. One that
-// has no CSIDriver is gated: kubelets wait (pkg/volume/csi/csi_plugin.go, skipAttach, v1.36.3). The attachment may be nil.
-func Conflict(driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) string {
-	if a != nil {
-		for _, f := range a.Finalizers {
-			if strings.HasPrefix(f, attacherFinalizer) {
-				return fmt.Sprintf("driver %s has an attacher of its own (finalizer %s), which attaches its volumes: leave the volume lock out of it (--drivers), or that attacher", a.Spec.Attacher, f)
-			}
+// Conflict says why the volumes of the driver of this name can't be gated by the volume lock; empty: they can. A driver that attaches has an attacher of its own, which says attached
+// whatever we say. One that was not adopted makes kubelets wait, but what they had mounted before nobody knows: who asks first would have it besides. That is so as well where there is no
+// CSIDriver at all, for which kubelets wait, too (pkg/volume/csi/csi_plugin.go, skipAttach, v1.36.3): the one before it may have said attachRequired: false, and an adoption is of a CSIDriver.
+// The attachment may be nil.
+func Conflict(name string, driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) string {
+	if why := OwnAttacher(a); why != "" {
+		return why
+	}
+	const unknown = "what nodes had mounted before nobody knows"
+	switch {
+	case driver == nil:
+		return fmt.Sprintf("there is no CSIDriver %s, so that it was not adopted: %s: make one with attachRequired: true, then kubectl podgrace volumelock adopt %[1]s", name, unknown)
+	case driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired:
+		return fmt.Sprintf("CSIDriver %s says attachRequired: false, so that kubelets mount its volumes without waiting", name)
+	}
+	switch driver.Annotations[v1alpha1.AnnotationGated] {
+	case v1alpha1.GatedAdopted:
+		return ""
+	case v1alpha1.GatedAdopting:
+		return fmt.Sprintf("driver %s is being adopted, and what nodes had mounted before is not known yet: kubectl podgrace volumelock adopt %[1]s goes on", name)
+	}
+	return fmt.Sprintf("CSIDriver %s was not adopted: %s: kubectl podgrace volumelock adopt %[1]s", name, unknown)
+}
+
+// OwnAttacher says of a VolumeAttachment that an attacher of the driver's own has it in its hands; empty: none has. It may be nil.
+func OwnAttacher(a *storagev1.VolumeAttachment) string {
+	if a == nil {
+		return ""
+	}
+	for _, f := range a.Finalizers {
+		if strings.HasPrefix(f, attacherFinalizer) {
+			return fmt.Sprintf("driver %s has an attacher of its own (finalizer %s), which attaches its volumes: leave the volume lock out of it (--drivers), or that attacher", a.Spec.Attacher, f)
 		}
-	}
-	if driver != nil && driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired {
-		return fmt.Sprintf("CSIDriver %s says attachRequired: false, so that kubelets mount its volumes without waiting", driver.Name)
-	}
-	if driver != nil && driver.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting {
-		return fmt.Sprintf("driver %s is being adopted, and what nodes had mounted before is not known yet: kubectl podgrace volumelock adopt %[1]s goes on", driver.Name)
 	}
 	return ""
 }

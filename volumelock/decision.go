@@ -156,6 +156,15 @@ func sameReady(a, b *v1alpha1.ReadyPeriod) bool {
 	return a != nil && b != nil && a.BootID == b.BootID && a.Since.Equal(&b.Since)
 }
 
+// leavingTaints are those by which autoscalers keep pods from a node that they are going to delete: Karpenter 1 (pkg/apis/v1/taints.go) and 0.3x (pkg/apis/v1beta1/taints.go), and the cluster
+// autoscaler (utils/taints/taints.go, ToBeDeletedTaint).
+var leavingTaints = []string{"karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler"}
+
+// emptied says whether nobody is scheduled to a Node any more.
+func emptied(n *corev1.Node) bool {
+	return n.Spec.Unschedulable || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(leavingTaints, t.Key) })
+}
+
 func outOfService(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }

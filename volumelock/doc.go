@@ -21,6 +21,9 @@
 //   - A person's confirmation, which names this very release: one that was given before says nothing of what was mounted since.
 //   - The kubelet's own word, by its node status.
 //
+// Elsewhere a deleted VolumeAttachment is let go once that is noted, since its node gets another only then. Where nobody comes back to the node, which an autoscaler deletes as soon as it
+// has none, it is kept for the kubelet's answers, by our clock, which says nothing of what is safe: a VolumeAttachment that is deleted lets nobody mount, whether it is there or not.
+//
 // # A Node that is gone
 //
 // Whose Node was deleted, or made anew, has its VolumeAttachment withdrawn (attached: false): another machine may register by that name. Of what is not attached the attach/detach controller
@@ -65,9 +68,16 @@
 // (desired_state_of_world_populator.go, findAndRemoveDeletedPods). While that is so the lock says Conflict, and nothing but the end of the instance releases it. attachRequired can't be changed,
 // so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, a release begins anew. The CSIDriver is read before all
 // others. Which boot may have mounted without asking the Node does not tell: a machine that has just booted has mounted before its first status arrives. It is the boot that answers a question
-// which was asked since (status.ungatedBootID), as with what was adopted: each later one began when the gate was there, and only its word counts. What other nodes have mounted then
-// no lock knows: that is what adopting looks for. Assumed is that no decision is under way while the CSIDriver is made anew so, and that where there is none before and after there was none
-// between that nobody saw.
+// which was asked since (status.ungatedBootID), as with what was adopted: each later one began when the gate was there, and only its word counts. Or it is the boot that is heard of while the
+// volume is held: a status of it is read after the CSIDriver, so that the gate stood, and two more follow, each with a later heartbeat of the same clock, and none of another boot seen between.
+// Had it ended before the first read, each of the two would be an old request that arrives late, and no two do; so it ran then, and each later one began when the gate was there. How late we read
+// does no harm: what we have missed between makes it no less true that it ran. One late request alone, by which the Node names a boot that has ended, does for neither. While that is not known no
+// receipt for a boot counts, since which boots it has to be about is not known; once it is, the one counts that the Node has after the deletion, as ever: what was mounted without asking ended
+// with that boot or before it, and what was mounted since is in the list of whose Node it is. A Node whose status does not change is written every five minutes (kubelet's
+// nodeStatusReportFrequency), so that this takes some ten to fifteen minutes. What other nodes have mounted then
+// no lock knows: that is what adopting looks for. So a driver is gated only once it was adopted, which its CSIDriver says by an annotation (podgrace.dev/gated); where that is missing, or there is no
+// CSIDriver, nothing is attached and nothing released, though kubelets ask. When the annotation comes back to the same CSIDriver nothing begins anew. Assumed is that no decision is under way
+// while the CSIDriver is made anew so.
 //
 // By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs
 // no time: the kubelet itself waits until its list is stored.

@@ -118,7 +118,7 @@ type mutantWorld struct {
 
 // mutants are worlds in which one rule is not there. Each has to be found: else the histories prove nothing of it.
 var mutants = map[string]mutantWorld{
-	"attached is said to whoever asks": facts(331467682983146630, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) {
+	"attached is said to whoever asks": facts(5358976419967688678, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) {
 		if l := a.Lock; l != nil && a.Attachment != nil {
 			c := l.DeepCopy()
 			c.Status.Attachment = &v1alpha1.AttachmentReference{Name: a.Attachment.Name, UID: a.Attachment.UID}
@@ -130,7 +130,7 @@ var mutants = map[string]mutantWorld{
 		}
 	}),
 	"a release does not wait for the deletion": facts(10787352144357241463, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Attachment = nil }),
-	"a receipt for any boot of the node counts": facts(3227062637838776954, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"a receipt for any boot of the node counts": facts(1985496630097865188, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		if r.Lock == nil || r.Lock.Status.Release == nil {
 			return
 		}
@@ -159,10 +159,10 @@ var mutants = map[string]mutantWorld{
 			l.Status.Release.Asked, l.Status.Release.Answers = &metav1.Time{Time: time.Unix(1, 0)}, 1
 		})
 	}),
-	"one answer is enough": facts(1084468011113370118, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"one answer is enough": facts(10246142562283933314, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.Release.Answers = 1 })
 	}),
-	"one answer is enough, and an older heartbeat is one": facts(11501411020744411557, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"one answer is enough, and an older heartbeat is one": facts(8908475124861612652, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) {
 			l.Status.Release.Answers = 1
 			if l.Status.Release.Asked != nil {
@@ -170,22 +170,29 @@ var mutants = map[string]mutantWorld{
 			}
 		})
 	}),
-	"a detach by force is as any other": facts(7099579058294259297, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"a detach by force is as any other": facts(15868205077671185318, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.DistrustedBootID = "" })
 	}),
-	"VolumeLocks are written without regard to what was read": {563921925111069415, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
-	"a VolumeLock is taken though there is one":               {17761406701371031294, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
-	"what was mounted before the gate is as any other": facts(2689144625667036505, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"VolumeLocks are written without regard to what was read": {18420198712216223019, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
+	"a VolumeLock is taken though there is one":               {2315644044064049802, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
+	"what was mounted before the gate is as any other": facts(16224127394231443262, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
 	}),
-	"a CSIDriver that was made anew is as the one before": facts(11909637056782413434, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"a CSIDriver that was made anew is as the one before": facts(6303812118674315518, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		if r.Lock != nil && r.Conflict == "" {
 			r.DriverUID = volumelock.DriverUID(r.Lock)
 		}
 	}),
+	"who asks first has the volumes of a driver that was not adopted": facts(15599424355591555982, func(a *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		for _, why := range []*string{&a.Conflict, &r.Conflict} {
+			if strings.Contains(*why, "was not adopted") {
+				*why = ""
+			}
+		}
+	}),
 	"what a driver held that is not gated any more is released as ever": facts(2803904957021988995, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Conflict = "" }),
-	"what another attacher has attached stays attached":                 facts(8235657930333265708, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) { a.Withdrawn = a.Now }),
-	"a confirmation of before counts": facts(6334863901875228566, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"what another attacher has attached stays attached":                 facts(11563271165867795694, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) { a.Withdrawn = a.Now }),
+	"a confirmation of before counts": facts(14226384801820624291, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) {
 			if l.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {
 				l.Annotations[v1alpha1.AnnotationConfirmRelease] = volumelock.Confirmation(l)
@@ -204,8 +211,34 @@ func TestForcedWhileNobodyLooked(t *testing.T) {
 	}
 }
 
+// TestBootedWhileUngated: two later heartbeats tell which boot ran when the driver was gated again; one, or none, would have a boot be believed that has mounted the volume without asking.
+func TestBootedWhileUngated(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		for missing, wrong := range map[int32]bool{0: false, 1: late, volumelock.LaterNeeded: true} {
+			w := volumelocktest.New()
+			w.Mutant = func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { hear(r, missing) }
+			w.BootedWhileUngated(late)
+			if writers := w.Writers(); (len(writers) > 1) != wrong {
+				t.Errorf("late %t, %d heartbeats fewer: %v have the volume", late, missing, writers)
+			}
+		}
+	}
+}
+
 func facts(seed uint64, mutant func(*volumelock.AttachFacts, *volumelock.ReleaseFacts)) mutantWorld {
 	return mutantWorld{seed, func(w *volumelocktest.World) { w.Mutant = mutant }}
+}
+
+// hear has so many heartbeats fewer be needed.
+func hear(r *volumelock.ReleaseFacts, fewer int32) {
+	if fewer == 0 || r.Lock == nil || r.Node == nil || !volumelock.Unsettled(r.Lock) || r.Lock.Status.Heard == nil && fewer < volumelock.LaterNeeded {
+		return
+	}
+	r.Lock = r.Lock.DeepCopy()
+	if r.Lock.Status.Heard == nil {
+		r.Lock.Status.Heard = &v1alpha1.HeardBoot{BootID: r.Node.Status.NodeInfo.BootID, Heartbeat: metav1.NewTime(time.Unix(1, 0))}
+	}
+	r.Lock.Status.Heard.Later = min(r.Lock.Status.Heard.Later+fewer, volumelock.LaterNeeded-1)
 }
 
 func tamper(r *volumelock.ReleaseFacts, change func(*v1alpha1.VolumeLock)) {

@@ -21,6 +21,9 @@ import (
 // answersNeeded is how often in a row a kubelet has to say that it does not use a volume (doc.go says why not once).
 const answersNeeded = 2
 
+// LaterNeeded is how many later heartbeats of one boot tell that it ran when the first of it was seen (doc.go says why not one).
+const LaterNeeded = 2
+
 // ReleaseFacts are what Release decides by.
 type ReleaseFacts struct {
 	// Lock that it is about, read before the others.
@@ -53,8 +56,11 @@ var (
 		Help: "It is released by a receipt that its instance is terminated, or by its annotation podgrace.dev/confirm-release if it is known to be off."}
 	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume was detached by force while the node used it, after which its kubelet's word is no proof",
 		Help: "It is released once the node was rebooted, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
-	regated = policy.Reason{Code: "DriverMadeAnew", Short: "the CSIDriver was made anew, and meanwhile the node may have mounted the volume without asking"}
-	ungated = policy.Reason{Code: "MountedBefore", Short: "the node may have mounted the volume while its driver was not gated, and its kubelet does not tell of such volumes",
+	regated   = policy.Reason{Code: "DriverMadeAnew", Short: "the CSIDriver was made anew, and meanwhile the node may have mounted the volume without asking"}
+	listening = policy.Reason{Code: "Listening", Short: "it is not known yet which boot of the node runs since the driver is gated"}
+	settled   = policy.Reason{Code: "BootKnown", Short: "it is known which boot of the node ran when the driver was gated"}
+	resumed   = policy.Reason{Code: "GatedAgain", Short: "the driver can be gated again, by the same CSIDriver"}
+	ungated   = policy.Reason{Code: "MountedBefore", Short: "the node may have mounted the volume while its driver was not gated, and its kubelet does not tell of such volumes",
 		Help: "It is released once the node was rebooted, or by a FenceReceipt for it, or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
 )
 
@@ -63,7 +69,7 @@ type releasing struct{ *ReleaseFacts }
 
 // releaseRules in their order: the first that has an answer decides.
 var releaseRules = []func(*releasing) *Decision{
-	(*releasing).genuine, (*releasing).gated, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).conflict, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
+	(*releasing).genuine, (*releasing).gated, (*releasing).settle, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).conflict, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
 }
 
 // Release decides about one VolumeLock. The lock was read first, then the attachment, then the node.
@@ -95,15 +101,19 @@ func (x *releasing) genuine() *Decision {
 }
 
 // gated notes that the driver can't be gated any more, or can again, and that its CSIDriver is another one. Between two of them there may have been one that is not gated, whether anybody saw
-// it or not: pods that came then have the volume mounted without telling, also on this node. So what is known of a release begins anew, and a person has to confirm anew.
+// it or not: pods that came then have the volume mounted without telling, also on this node. So what is known of a release begins anew, and a person has to confirm anew. With the same CSIDriver,
+// whose annotation somebody took away and put back, nothing does: its attachRequired can't be changed, so that kubelets asked all the while.
 func (x *releasing) gated() *Decision {
 	anew, told := DriverUID(x.Lock) != x.DriverUID, meta.IsStatusConditionTrue(x.Lock.Status.Conditions, v1alpha1.ConditionConflict)
 	if !anew && told == (x.Conflict != "") {
 		return nil
 	}
-	reason, text := regated, regated.Short
-	if x.Conflict != "" {
+	reason, text := resumed, resumed.Short
+	switch {
+	case x.Conflict != "":
 		reason, text = conflicting, x.Conflict
+	case anew:
+		reason, text = regated, regated.Short
 	}
 	d := x.note(reason, func(s *v1alpha1.VolumeLockStatus) {
 		c := metav1.Condition{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionFalse, Reason: "Gated", Message: "the driver is gated", LastTransitionTime: metav1.NewTime(x.Now)}
@@ -124,16 +134,44 @@ func (x *releasing) gated() *Decision {
 // begin has what is known of a release begin anew, for a boot that may have mounted without asking. Which one that is the Node does not tell: the machine may have another one already, of
 // which no status has arrived yet.
 func (x *releasing) begin(s *v1alpha1.VolumeLockStatus) {
-	s.DriverUID, s.UngatedBootID = &x.DriverUID, v1alpha1.BootUnknown
+	s.DriverUID, s.UngatedBootID, s.Heard = &x.DriverUID, v1alpha1.BootUnknown, nil
 	if r := s.Release; r != nil {
 		r.Since, r.BootID, r.Asked, r.Answers = metav1.NewMicroTime(x.Now), "", nil, 0
 	}
 }
 
-// unknownBoot says whether it is not known yet which is the last boot that may have mounted without asking.
-func unknownBoot(l *v1alpha1.VolumeLock) bool {
+// Unsettled says whether it is not known yet which is the last boot that may have mounted without asking, so that each status of its node is news to a lock.
+func Unsettled(l *v1alpha1.VolumeLock) bool {
 	boot := l.Status.UngatedBootID
 	return boot == v1alpha1.BootUnknown || l.Spec.Adopted && boot == ""
+}
+
+// settle finds the last boot that may have mounted without asking while the volume is held, by heartbeats that are later than a read since the gate stood: a status of an ended boot may
+// arrive late once, not twice (doc.go). What the boot of a receipt has to be is noted then as by deleted, if that has been.
+func (x *releasing) settle() *Decision {
+	if x.Conflict != "" || !Unsettled(x.Lock) || !holds(x.Lock, x.Node) {
+		return nil
+	}
+	boot, beat, heard := x.Node.Status.NodeInfo.BootID, heartbeat(x.Node), x.Lock.Status.Heard
+	switch {
+	case boot == "" || beat.IsZero():
+		return nil
+	case heard == nil || heard.BootID != boot || beat.Before(&heard.Heartbeat):
+		return x.note(listening, func(s *v1alpha1.VolumeLockStatus) { s.Heard = &v1alpha1.HeardBoot{BootID: boot, Heartbeat: beat} })
+	case !heard.Heartbeat.Before(&beat):
+		return nil
+	case heard.Later+1 < LaterNeeded:
+		return x.note(listening, func(s *v1alpha1.VolumeLockStatus) { s.Heard.Heartbeat, s.Heard.Later = beat, heard.Later+1 })
+	}
+	return x.note(settled, func(s *v1alpha1.VolumeLockStatus) { x.know(s, boot) })
+}
+
+// know notes which boot is the last that may have mounted without asking, and the one that the node has if the deletion is noted already.
+func (x *releasing) know(s *v1alpha1.VolumeLockStatus, boot string) {
+	s.UngatedBootID, s.Heard = boot, nil
+	if r := s.Release; r != nil && r.Attachment == Holder(x.Lock).UID {
+		r.BootID, r.Asked, r.Answers = boot, nil, 0
+	}
 }
 
 // attached: nothing is released while the VolumeAttachment is there and not deleted. One whose Node is gone is deleted here, since nobody else does: Attach has withdrawn it, and the
@@ -144,6 +182,8 @@ func (x *releasing) attached() *Decision {
 		return nil
 	}
 	switch {
+	case h.UID == "" && !holds(x.Lock, x.Node) && !a.Status.Attached:
+		return nil // what was adopted had none yet, and now it may be that of a new Node of the name: nobody is attached by it, and it is no concern of this lock's
 	case !holds(x.Lock, x.Node) && !a.Status.Attached:
 		return &Decision{Reason: orphan, Message: message(orphan.Short), Write: Detach{}}
 	case !holds(x.Lock, x.Node):
@@ -161,7 +201,7 @@ func (x *releasing) deleted() *Decision {
 		return nil
 	}
 	release := &v1alpha1.VolumeRelease{Attachment: h.UID, Since: metav1.NewMicroTime(x.Now)}
-	if holds(x.Lock, x.Node) && !unknownBoot(x.Lock) { // else a receipt for the boot that the Node shows would count, and another one may run
+	if holds(x.Lock, x.Node) && !Unsettled(x.Lock) { // else a receipt for the boot that the Node shows would count, and another one may run
 		release.BootID = x.Node.Status.NodeInfo.BootID
 	}
 	return x.note(noted, func(s *v1alpha1.VolumeLockStatus) {
@@ -243,12 +283,12 @@ func (x *releasing) known() *Decision {
 	return nil
 }
 
-// adopted: a kubelet that mounted without the gate has no say by that boot: the one that answers the first question since, for that one runs now, and each later one began with the gate there
-// (answer). One that is seen later than the gate may have begun before. That it lists the volume because another pod came does not change that: what it had mounted before it still
+// adopted: a kubelet that mounted without the gate has no say by that boot: the one that is heard of twice since (settle), or answers the first question since (answer), for that one runs
+// then, and each later one began with the gate there. One that is seen later than the gate may have begun before. That it lists the volume because another pod came does not change that: what it had mounted before it still
 // takes for a volume that needs not be attached (actual_state_of_world.go).
 func (x *releasing) adopted() *Decision {
 	boot := x.Node.Status.NodeInfo.BootID
-	if !unknownBoot(x.Lock) && boot == x.Lock.Status.UngatedBootID {
+	if !Unsettled(x.Lock) && boot == x.Lock.Status.UngatedBootID {
 		return x.said(ungated, "")
 	}
 	return nil
@@ -311,11 +351,8 @@ func (x *releasing) answer() *Decision {
 		return x.said(mounted, "node %s still lists it as in use (status.volumesInUse)", x.Node.Name)
 	case !r.Asked.Before(&beat):
 		return x.note(asked, func(s *v1alpha1.VolumeLockStatus) { s.Release.Asked, s.Release.Answers = nil, 0 })
-	case r.Answers+1 >= answersNeeded && unknownBoot(x.Lock):
-		return x.note(ungated, func(s *v1alpha1.VolumeLockStatus) {
-			s.UngatedBootID, s.Release.BootID = x.Node.Status.NodeInfo.BootID, x.Node.Status.NodeInfo.BootID
-			s.Release.Asked, s.Release.Answers = nil, 0
-		})
+	case r.Answers+1 >= answersNeeded && Unsettled(x.Lock):
+		return x.note(ungated, func(s *v1alpha1.VolumeLockStatus) { x.know(s, x.Node.Status.NodeInfo.BootID) })
 	case r.Answers+1 >= answersNeeded:
 		return free(ByKubelet, "the kubelet of node %s has unmounted it", x.Node.Name)
 	}

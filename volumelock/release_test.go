@@ -1,6 +1,7 @@
 package volumelock_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,26 @@ func TestDriverMadeAnew(t *testing.T) {
 	}
 }
 
+// TestMarkPutBack: the annotation of a CSIDriver that somebody took away and put back changes nothing of a release, since kubelets asked all the while.
+func TestMarkPutBack(t *testing.T) {
+	_, f := held()
+	f.Attachment, f.DriverUID, f.Conflict = nil, "driver-1", "was not adopted"
+	f.Lock.Spec.DriverUID = "driver-1"
+	f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now.Add(-time.Hour)), BootID: "boot-1", Asked: &metav1.Time{Time: now}, Answers: 1}
+	release := f.Lock.Status.Release.DeepCopy()
+	for _, c := range []struct {
+		conflict, code string
+		alarm          bool
+	}{{"was not adopted", "Conflict", true}, {"", "GatedAgain", false}} {
+		f.Conflict = c.conflict
+		d := volumelock.Release(f)
+		f.Lock.Status = d.Write.(volumelock.Note).Status
+		if s := f.Lock.Status; d.Reason.Code != c.code || d.Alarm != c.alarm || !reflect.DeepEqual(s.Release, release) || s.UngatedBootID != "" || s.DriverUID != nil {
+			t.Errorf("%+v: %+v", d, s)
+		}
+	}
+}
+
 // TestBootThatNobodyHadHeardOf: a machine has booted when its driver is gated, and its status arrives later. What it has mounted without asking it does not list, so that it is the boot after
 // that whose word counts. A history found it.
 func TestBootThatNobodyHadHeardOf(t *testing.T) {
@@ -96,11 +117,59 @@ func TestBootThatNobodyHadHeardOf(t *testing.T) {
 	answers("boot-3", "Released")
 }
 
+// TestBootIsKnownWhileHeld: two heartbeats after the first of one boot say that it ran since the driver is gated; one does not, nor do those of two boots, nor of a clock that was set back.
+func TestBootIsKnownWhileHeld(t *testing.T) {
+	type status struct {
+		boot string
+		beat int
+	}
+	for name, c := range map[string]struct {
+		seen []status
+		want string
+	}{
+		"seen once":                {[]status{{"boot-1", 10}}, v1alpha1.BootUnknown},
+		"seen again, the same":     {[]status{{"boot-1", 10}, {"boot-1", 10}, {"boot-1", 10}}, v1alpha1.BootUnknown},
+		"one later":                {[]status{{"boot-1", 10}, {"boot-1", 20}}, v1alpha1.BootUnknown},
+		"two later":                {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-1", 30}}, "boot-1"},
+		"another boot between":     {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-2", 25}, {"boot-1", 30}}, v1alpha1.BootUnknown},
+		"another boot, twice":      {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-2", 5}, {"boot-2", 6}, {"boot-2", 7}}, "boot-2"},
+		"a clock that is set back": {[]status{{"boot-1", 10}, {"boot-1", 20}, {"boot-1", 5}, {"boot-1", 30}}, v1alpha1.BootUnknown},
+		"no boot":                  {[]status{{"", 10}, {"", 20}, {"", 30}}, v1alpha1.BootUnknown},
+	} {
+		for _, adopted := range []bool{false, true} {
+			_, f := held()
+			if f.Lock.Spec.Adopted = adopted; !adopted {
+				f.Lock.Status.UngatedBootID = v1alpha1.BootUnknown
+			} else if c.want == v1alpha1.BootUnknown {
+				c.want = ""
+			}
+			for _, s := range c.seen {
+				f.Node = node("n1", s.beat, volumelock.InUseName(nfs, "handle"))
+				f.Node.Status.NodeInfo.BootID = s.boot
+				if w, is := volumelock.Release(f).Write.(volumelock.Note); is {
+					f.Lock.Status = w.Status
+				}
+			}
+			if got := f.Lock.Status.UngatedBootID; got != c.want {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+			if c.want != "" && c.want != v1alpha1.BootUnknown {
+				f.Attachment = nil
+				s := volumelock.Release(f).Write.(volumelock.Note).Status
+				if s.Release.BootID != c.want || s.Heard != nil {
+					t.Errorf("%s: a receipt for %q counts: %+v", name, s.Release.BootID, s)
+				}
+			}
+		}
+	}
+}
+
 // TestBootOfWhatWasAdopted: no receipt for a boot releases what was adopted before a kubelet has said which boot runs.
 func TestBootOfWhatWasAdopted(t *testing.T) {
 	for adopted, want := range map[bool]string{false: "boot-1", true: ""} {
 		_, f := held()
 		f.Attachment, f.Lock.Spec.Adopted = nil, adopted
+		f.Lock.Status.Heard = &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: f.Node.Status.Conditions[0].LastHeartbeatTime}
 		if got := volumelock.Release(f).Write.(volumelock.Note).Status.Release.BootID; got != want {
 			t.Errorf("adopted %t: a receipt for %q counts, want %q", adopted, got, want)
 		}
@@ -132,8 +201,14 @@ func TestRelease(t *testing.T) {
 		"attached, and the Node is gone":        {func(f *volumelock.ReleaseFacts) { f.Node = nil }, "NodeGoneAttached", "note"},
 		"withdrawn, and the Node is gone":       {func(f *volumelock.ReleaseFacts) { f.Node, f.Attachment.Status.Attached = nil, false }, "NodeGoneAttached", "delete the VolumeAttachment"},
 		"withdrawn, and the Node was made anew": {func(f *volumelock.ReleaseFacts) { f.Node.UID, f.Attachment.Status.Attached = "node-9", false }, "NodeGoneAttached", "delete the VolumeAttachment"},
-		"not attached yet":                      {func(f *volumelock.ReleaseFacts) { f.Attachment.Status.Attached = false }, "InUse", ""},
-		"attached, and the Node is back":        {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Message = "x" }, "InUse", "note"},
+		"adopted, its Node is gone, and a new one of the name waits": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted, f.Lock.Spec.Attachment.UID, f.Node.UID, f.Attachment.Status.Attached = true, "", "node-9", false
+		}, "Deleted", "note"},
+		"adopted, its Node is gone, and a new one of the name is attached": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted, f.Lock.Spec.Attachment.UID, f.Node.UID = true, "", "node-9"
+		}, "NodeGoneAttached", "note"},
+		"not attached yet":               {func(f *volumelock.ReleaseFacts) { f.Attachment.Status.Attached = false }, "InUse", ""},
+		"attached, and the Node is back": {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Message = "x" }, "InUse", "note"},
 		"attached, and fenced": {func(f *volumelock.ReleaseFacts) {
 			f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}
 		}, "InUse", ""},
@@ -170,9 +245,12 @@ func TestRelease(t *testing.T) {
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
 		}), "Asked", "ask"},
-		"adopted": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "Asked", "ask"},
+		"adopted, and not heard of yet": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "Listening", "note"},
+		"adopted": {after(func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted, f.Lock.Status.Heard = true, &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: *beat(100)}
+		}), "Asked", "ask"},
 		"adopted, and answered": {after(func(f *volumelock.ReleaseFacts) {
-			f.Node, f.Lock.Spec.Adopted = node("n1", 110), true
+			f.Node, f.Lock.Spec.Adopted, f.Lock.Status.Heard = node("n1", 110), true, &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: *beat(110)}
 			f.Lock.Status.Release.Asked, f.Lock.Status.Release.Answers = beat(100), 1
 		}), "MountedBefore", "note"},
 		"adopted, and known which boot": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Lock.Status.UngatedBootID = true, "boot-1" }), "MountedBefore", "note"},
@@ -181,7 +259,7 @@ func TestRelease(t *testing.T) {
 		"the Node was made anew":        {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeMadeAnew", "note"},
 		"not gated any more":            {func(f *volumelock.ReleaseFacts) { f.Conflict = "attachRequired: false" }, "Conflict", "note"},
 		"not gated any more, and told":  {func(f *volumelock.ReleaseFacts) { conflict(f) }, "InUse", ""},
-		"gated again":                   {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "DriverMadeAnew", "note"},
+		"gated again":                   {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "GatedAgain", "note"},
 		"the CSIDriver was made anew":   {func(f *volumelock.ReleaseFacts) { f.DriverUID = "driver-2" }, "DriverMadeAnew", "note"},
 		"answered, and not gated": {after(func(f *volumelock.ReleaseFacts) {
 			f.Node = node("n1", 110)

@@ -128,7 +128,7 @@ type AttachmentReference struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// BootUnknown is the value of UngatedBootID until a kubelet has answered.
+// BootUnknown is the value of UngatedBootID until that is known.
 const BootUnknown = "Unknown"
 
 // VolumeLockStatus is how far a release has come.
@@ -150,10 +150,13 @@ type VolumeLockStatus struct {
 	// +kubebuilder:validation:XValidation:rule="size(self) <= 64",message="a UID has no more than 64 characters"
 	DriverUID *types.UID `json:"driverUID,omitempty"`
 	// UngatedBootID is the last boot of the node that may have mounted the volume without asking, because the CSIDriver was made anew meanwhile or the volume was adopted: its kubelet's word
-	// counts by another boot only, as long as this VolumeLock is there. Unknown until a kubelet has answered a question that was asked since.
+	// counts by another boot only, as long as this VolumeLock is there. Unknown until a kubelet has answered a question that was asked since, or two later heartbeats of one boot were seen.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	UngatedBootID string `json:"ungatedBootID,omitempty"`
+	// Heard is what the node was heard of while it is not known which boot that is.
+	// +optional
+	Heard *HeardBoot `json:"heard,omitempty"`
 	// Conditions: Conflict, while the driver can't be gated.
 	// +optional
 	// +listType=map
@@ -167,6 +170,22 @@ type VolumeLockStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+}
+
+// HeardBoot is what a boot of a node was heard of.
+type HeardBoot struct {
+	// BootID of the node.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID"`
+	// Heartbeat is the latest that was seen (lastHeartbeatTime of its condition Ready, by its own clock).
+	// +required
+	Heartbeat metav1.Time `json:"heartbeat"`
+	// Later is how many later ones than the first that was seen of it there were, each later than the one before.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=8
+	Later int32 `json:"later,omitempty"`
 }
 
 // ReadyPeriod is how long a boot of a node has been ready.

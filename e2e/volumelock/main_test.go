@@ -119,7 +119,7 @@ func (l *lab) end(t *testing.T) {
 	}
 }
 
-// csiDriver is one whose volumes are gated, and of which nothing was mounted before.
+// csiDriver is one that was adopted when nothing of it was mounted.
 func csiDriver(name string) *storagev1.CSIDriver {
 	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
 }

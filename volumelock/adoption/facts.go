@@ -107,6 +107,12 @@ func (f *Facts) gated(u *use) bool {
 	return n != nil && slices.Contains(n.Status.VolumesInUse, volumelock.InUseName(f.Driver, u.volume.Spec.CSI.VolumeHandle))
 }
 
+// attached says whether the volume is attached to the node, so that pods have it by the gate.
+func (f *Facts) attached(u *use) bool {
+	name := attachmentName(u.volume.Spec.CSI.VolumeHandle, f.Driver, u.node)
+	return slices.ContainsFunc(f.Attachments, func(a storagev1.VolumeAttachment) bool { return a.Name == name && a.Status.Attached })
+}
+
 func (f *Facts) node(name string) *corev1.Node {
 	if i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == name }); i >= 0 {
 		return &f.Nodes[i]

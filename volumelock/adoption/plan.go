@@ -183,16 +183,27 @@ func (p *Plan) owners(d *storagev1.CSIDriver) {
 	}
 }
 
-// attaches: who attaches volumes by a driver of their own has an attacher, and two are too many.
+// attaches: who attaches volumes by a driver of their own has an attacher, and two are too many. Where nothing is attached, in a new cluster for instance, there is nothing to say: it is marked.
 func (p *Plan) attaches(f *Facts) {
+	others := ""
 	for i := range f.Attachments {
-		if why := volumelock.Conflict(f.Object, &f.Attachments[i]); f.Attachments[i].Spec.Attacher == f.Driver && why != "" {
+		a := &f.Attachments[i]
+		if a.Spec.Attacher != f.Driver {
+			continue
+		}
+		if why := volumelock.OwnAttacher(a); why != "" {
 			p.Obstacles = append(p.Obstacles, Obstacle{Code: OwnAttacher, What: why, Help: "its volumes are attached already: leave it as it is"})
 			return
 		}
+		if a.Status.Attached && !volumelock.Ours(a) {
+			others = a.Name
+		}
 	}
-	p.Obstacles = append(p.Obstacles, Obstacle{Code: AttachesSelf, What: "the CSIDriver says attachRequired: true already, so that it may have an attacher of its own",
-		Help: "if it has none (no external-attacher beside its controller), its running mounts can be adopted"})
+	if others == "" {
+		return
+	}
+	p.Obstacles = append(p.Obstacles, Obstacle{Code: AttachesSelf, What: "the CSIDriver says attachRequired: true already, and VolumeAttachment " + others + " was attached by another attacher than the volume lock",
+		Help: "if none runs any more (no external-attacher beside its controller), its running mounts can be adopted"})
 }
 
 func (p *Plan) volumeLock(f *Facts) {
@@ -213,8 +224,8 @@ func (p *Plan) volumeLock(f *Facts) {
 func (p *Plan) uses(f *Facts) {
 	all, shared := f.uses()
 	p.Shared = shared
-	if p.Stage == Adopting || p.Stage == Attaches { // who waits for the gate has its volume in volumesInUse
-		all = slices.DeleteFunc(all, func(u use) bool { return f.gated(&u) })
+	if p.Stage == Adopting || p.Stage == Attaches { // who waits for the gate has its volume in volumesInUse, and so does who has mounted it, once its kubelet was started anew
+		all = slices.DeleteFunc(all, func(u use) bool { return f.gated(&u) && (!u.begun || f.attached(&u)) })
 		for _, u := range all {
 			if !u.begun {
 				p.Undecided = append(p.Undecided, u.pods...)

@@ -180,7 +180,7 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string, known *sub
 	}
 	said := x.saidOf(about.attachment)
 	return volumelock.Attach(volumelock.AttachFacts{
-		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(about.driver, about.attachment), DriverUID: uid(about.driver),
+		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(about.attachment.Spec.Attacher, about.driver, about.attachment), DriverUID: uid(about.driver),
 		Withdrawn: said.withdrawn, Told: said.refusal, Now: x.Clock.Now(),
 	}), about, nil
 }
@@ -211,7 +211,7 @@ func (x *Attacher) lockFor(ctx context.Context, name string) (*subject, error) {
 func (x *Attacher) driver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
 	driver, err := read(ctx, x.Live, name, &storagev1.CSIDriver{})
 	if err == nil {
-		x.Metrics.gate(name, volumelock.Conflict(driver, nil) == "")
+		x.Metrics.gate(name, volumelock.Conflict(name, driver, nil) == "")
 	}
 	return driver, err
 }
@@ -246,7 +246,7 @@ func (x *Attacher) decideLock(ctx context.Context, name string) (d volumelock.De
 		return d, nil, err
 	}
 	facts := volumelock.ReleaseFacts{
-		Lock: about.lock, Attachment: about.attachment, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver), Now: x.Clock.Now(),
+		Lock: about.lock, Attachment: about.attachment, Node: about.node, Conflict: volumelock.Conflict(hint.Spec.Driver, driver, about.attachment), DriverUID: uid(driver), Now: x.Clock.Now(),
 	}
 	if about.lock.Status.Release != nil { // nobody else looks at these
 		facts.Beside = slices.DeleteFunc(x.locks(ctx, byNode, about.lock.Spec.Node.Name), func(l v1alpha1.VolumeLock) bool { return l.Spec.Driver != about.lock.Spec.Driver })

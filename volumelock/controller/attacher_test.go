@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +31,10 @@ import (
 const driver = "nfs.csi.k8s.io"
 
 var (
-	began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	inUse = volumelock.InUseName(driver, "handle")
-	quiet = log.IntoContext(context.Background(), logr.Discard())
+	began   = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	adopted = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}
+	inUse   = volumelock.InUseName(driver, "handle")
+	quiet   = log.IntoContext(context.Background(), logr.Discard())
 )
 
 // cluster is an Attacher on a fake API, with two nodes and one volume.
@@ -54,7 +56,7 @@ func fakeAPI(objects []client.Object) client.WithWatch {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	objects := []client.Object{
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, Annotations: adopted}},
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "handle", VolumeAttributes: map[string]string{"server": "filer", "share": "/srv"}}}}},
 	}
@@ -239,6 +241,64 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
+// TestEmptiedNode: a node that an autoscaler empties has its VolumeAttachment until its kubelet has answered, and then at once no more.
+func TestEmptiedNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	var n corev1.Node
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: "a"}, &n))
+	n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+	c.must(c.Client.Update(context.Background(), &n))
+	c.reports("a")
+	c.detach("a")
+	for range 2 {
+		c.settle()
+		if c.attachment("a") == nil || c.lock() == nil {
+			t.Fatal("it is let go before the kubelet has answered")
+		}
+		if all := c.waitingFor(context.Background(), c.lock()); len(all) == 0 || !slices.Contains(all, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}}) {
+			t.Fatalf("when the lock is gone %v are looked at", all)
+		}
+		c.reports("a")
+	}
+	c.settle()
+	c.settle()
+	if a, l := c.attachment("a"), c.lock(); a != nil || l != nil {
+		t.Fatalf("once it has answered there are %+v, %+v", a, l)
+	}
+}
+
+// TestForeignFinalizer: a deleted VolumeAttachment that somebody else's finalizer keeps loses ours once, is written no more, and keeps no other node from the volume.
+func TestForeignFinalizer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	a := c.attachment("a")
+	a.Finalizers = append(a.Finalizers, "example.com/keeps")
+	c.must(c.Client.Update(context.Background(), a))
+	c.reports("a")
+	c.detach("a")
+	for range 3 {
+		c.settle()
+		c.reports("a")
+	}
+	a = c.attachment("a")
+	if a == nil || !slices.Equal(a.Finalizers, []string{"example.com/keeps"}) || c.lock() != nil {
+		t.Fatalf("there are %+v, %+v", a, c.lock())
+	}
+	c.attach("b")
+	c.reports("b", inUse)
+	c.settle()
+	if now := c.attachment("a"); now.ResourceVersion != a.ResourceVersion || !c.attachment("b").Status.Attached {
+		t.Errorf("it is written again: %+v, or the other node waits: %+v", now, c.attachment("b").Status)
+	}
+}
+
 // TestHolderSilent: neither time nor the deletion of its VolumeAttachment takes a volume from a node that does not answer; a receipt does.
 func TestHolderSilent(t *testing.T) {
 	t.Parallel()
@@ -346,7 +406,7 @@ func TestDriverUngated(t *testing.T) {
 		t.Fatalf("the lock is %+v", l)
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP podgrace_volumelock_driver_conflict Whether a driver's CSIDriver says attachRequired: false, so that kubelets mount its volumes without asking, also those that are locked, or its adoption has not ended, so that nothing of it is attached (1); 0: it is gated.
+# HELP podgrace_volumelock_driver_conflict Whether a driver can't be gated (1): its CSIDriver says attachRequired: false, so that kubelets mount its volumes without asking, also those that are locked; or it was not adopted, so that none of them is attached or released. 0: it is gated.
 # TYPE podgrace_volumelock_driver_conflict gauge
 podgrace_volumelock_driver_conflict{driver="nfs.csi.k8s.io"} 1
 `), "podgrace_volumelock_driver_conflict"); err != nil {
@@ -370,10 +430,34 @@ podgrace_volumelock_driver_conflict{driver="nfs.csi.k8s.io"} 1
 	}
 }
 
+// TestNotAdopted: nothing is attached of a driver that only says attachRequired, also if there is no CSIDriver at all; once it is adopted it is.
+func TestNotAdopted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	var d storagev1.CSIDriver
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: driver}, &d))
+	c.must(c.Client.Delete(context.Background(), &d))
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	d.ResourceVersion, d.Annotations = "", nil
+	c.must(c.Client.Create(context.Background(), &d))
+	c.settle()
+	if c.lock() != nil || c.attachment("a").Status.Attached {
+		t.Fatal("it is attached, and what was mounted before nobody knows")
+	}
+	d.Annotations = adopted
+	c.must(c.Client.Update(context.Background(), &d))
+	c.settle()
+	if c.lock() == nil || !c.attachment("a").Status.Attached {
+		t.Fatal("it is not attached once the driver is adopted")
+	}
+}
+
 // makeDriver makes the CSIDriver anew: attachRequired can't be changed.
 func (c *cluster) makeDriver(uid types.UID, gated bool) *storagev1.CSIDriver {
 	c.t.Helper()
-	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid, Annotations: adopted}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
 	c.must(c.Client.Delete(context.Background(), d))
 	c.must(c.Client.Create(context.Background(), d))
 	return d

@@ -41,7 +41,7 @@ func (x *Attacher) Census(leads <-chan struct{}) func() (volumelock.Census, bool
 				utilruntime.HandleErrorWithContext(ctx, err, "read CSIDriver", "driver", d)
 				continue
 			}
-			x.Metrics.gate(d, volumelock.Conflict(driver, nil) == "")
+			x.Metrics.gate(d, volumelock.Conflict(d, driver, nil) == "")
 		}
 		return volumelock.Count(x.Drivers, locks.Items, attachments.Items, nodes.Items), true
 	}

@@ -30,7 +30,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"reason"}),
 	}
 	m.ungated = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "podgrace_volumelock_driver_conflict", Help: "Whether a driver's CSIDriver says attachRequired: false, so that kubelets mount its volumes without asking, also those that are locked, or its adoption has not ended, so that nothing of it is attached (1); 0: it is gated.",
+		Name: "podgrace_volumelock_driver_conflict", Help: "Whether a driver can't be gated (1): its CSIDriver says attachRequired: false, so that kubelets mount its volumes without asking, also those that are locked; or it was not adopted, so that none of them is attached or released. 0: it is gated.",
 	}, []string{"driver"})
 	for _, e := range volumelock.Evidences() {
 		m.released.WithLabelValues(string(e))

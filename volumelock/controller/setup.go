@@ -222,11 +222,11 @@ func (x *Attacher) locksBy(ctx context.Context, driver client.Object) []reconcil
 	return requests(x.locks(ctx, byDriver, driver.GetName()), func(l *v1alpha1.VolumeLock) string { return l.Name })
 }
 
-// heldBy are the locks of a node to which its status may be news: those that are being released, and those of another Node of the name.
+// heldBy are the locks of a node to which its status may be news: those that are being released, those of another Node of the name, and those of which it is not known which boot may have mounted without asking: three of its statuses tell.
 func (x *Attacher) heldBy(ctx context.Context, o client.Object) []reconcile.Request {
 	node := x.nodeNow(ctx, o.GetName())
 	return requests(x.locks(ctx, byNode, o.GetName()), func(l *v1alpha1.VolumeLock) string {
-		if l.Status.Release == nil && node != nil && node.UID == l.Spec.Node.UID {
+		if l.Status.Release == nil && node != nil && node.UID == l.Spec.Node.UID && !volumelock.Unsettled(l) {
 			return ""
 		}
 		return l.Name

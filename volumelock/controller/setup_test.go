@@ -37,6 +37,15 @@ func TestNodeEvents(t *testing.T) {
 	waits := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-waits", UID: "waits"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"}}
 	kube := fakeAPI(append(objects, waits))
 	x := &Attacher{Client: kube, Live: kube, Cache: informers(t, kube), Drivers: []string{driver}}
+	first := &v1alpha1.VolumeLock{}
+	if err := kube.Get(context.Background(), client.ObjectKey{Name: "volume-0"}, first); err != nil {
+		t.Fatal(err)
+	}
+	write := func(l *v1alpha1.VolumeLock) {
+		if err := kube.Status().Update(context.Background(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		what               string
 		change             func()
@@ -44,6 +53,16 @@ func TestNodeEvents(t *testing.T) {
 	}{
 		{"a heartbeat", func() { node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(began.Add(time.Hour)) }, 1, 0},
 		{"its volumes in use", func() { node.Status.VolumesInUse = []corev1.UniqueVolumeName{"x"} }, 1, 0},
+		{"a heartbeat, and of one is not known which boot had it before", func() {
+			node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(began.Add(2 * time.Hour))
+			first.Status.UngatedBootID = v1alpha1.BootUnknown
+			write(first)
+		}, 1, 1},
+		{"a heartbeat, and it is known", func() {
+			node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(began.Add(3 * time.Hour))
+			first.Status.UngatedBootID = "boot-a"
+			write(first)
+		}, 1, 0},
 		{"not ready", func() { node.Status.Conditions[0].Status = corev1.ConditionUnknown }, 1, 0},
 		{"ready again", func() {
 			node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = corev1.ConditionTrue, metav1.NewTime(began.Add(time.Hour))

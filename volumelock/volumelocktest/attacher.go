@@ -77,8 +77,8 @@ func (w *World) Advance(x *Attacher, about string) {
 		x.stage = 0
 		x.attach.Now = w.Clock()
 		x.release.Now = x.attach.Now
-		x.attach.Conflict, x.attach.DriverUID = volumelock.Conflict(x.driver, x.attach.Attachment), x.driver.UID
-		x.release.Conflict, x.release.DriverUID = volumelock.Conflict(x.driver, x.release.Attachment), x.driver.UID
+		x.attach.Conflict, x.attach.DriverUID = volumelock.Conflict(Driver, x.driver, x.attach.Attachment), driverUID(x.driver)
+		x.release.Conflict, x.release.DriverUID = volumelock.Conflict(Driver, x.driver, x.release.Attachment), driverUID(x.driver)
 		attach, release := x.attach, x.release
 		if w.Mutant != nil {
 			w.Mutant(&attach, &release)
@@ -180,9 +180,9 @@ func (w *World) changeAttachment(d volumelock.Decision, a *volumelock.AttachFact
 	c.ResourceVersion = w.next()
 	switch x := d.Write.(type) {
 	case volumelock.Finalize:
-		c.Finalizers, c.Annotations = []string{v1alpha1.FinalizerVolumeLock}, map[string]string{v1alpha1.AnnotationVolumeLock: x.Lock}
+		c.Finalizers, c.Annotations = append(slices.Clone(c.Finalizers), v1alpha1.FinalizerVolumeLock), map[string]string{v1alpha1.AnnotationVolumeLock: x.Lock}
 	case volumelock.Unfinalize:
-		c.Finalizers = nil
+		c.Finalizers = slices.DeleteFunc(slices.Clone(c.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerVolumeLock })
 	case volumelock.Say:
 		if x.Attached {
 			w.Seen.attached++

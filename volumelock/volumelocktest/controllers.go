@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/volumelock"
 )
 
 // makeAttachment is the attach/detach controller's.
@@ -35,6 +37,15 @@ func (w *World) reportAttached(v int, node string, is bool) {
 		n.Status.VolumesAttached = slices.DeleteFunc(n.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == nameInUse(v) })
 	}
 	w.nodes[node] = n
+}
+
+// cordon has nobody be scheduled to a node any more, or again.
+func (w *World) cordon(node string) {
+	if old := w.nodes[node]; old != nil {
+		n := old.DeepCopy()
+		n.ResourceVersion, n.Spec.Unschedulable = w.next(), !old.Spec.Unschedulable
+		w.nodes[node] = n
+	}
 }
 
 // detach deletes a VolumeAttachment: by force whether the volume is in use or not, of a node that has not been heard of.
@@ -86,7 +97,7 @@ func (w *World) silence(name string) {
 // otherAttacher says attached of a VolumeAttachment, as an external-attacher does that runs beside, and is found at once: else nothing holds.
 func (w *World) otherAttacher(v int, node string) {
 	old := w.attachments[AttachmentName(v, node)]
-	if old == nil || old.DeletionTimestamp != nil || old.Status.Attached || !w.gated() || w.Hand != nil || w.deciding {
+	if old == nil || old.DeletionTimestamp != nil || old.Status.Attached || volumelock.Conflict(Driver, w.driver, nil) != "" || w.Hand != nil || w.deciding {
 		return
 	}
 	w.log("another attacher says attached of %s on %s", volumes[v].Name, node)

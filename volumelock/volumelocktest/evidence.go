@@ -46,6 +46,7 @@ func (w *World) replace(m *Machine) {
 		return
 	}
 	delete(w.nodes, m.name)
+	m.given = nil
 	m.terminated, m.boots, m.nodes = false, m.boots+100, map[types.UID]bool{}
 	m.start(w)
 }

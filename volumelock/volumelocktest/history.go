@@ -78,8 +78,16 @@ func play(all []event, mutant func(*World), log *strings.Builder) (w *World, bad
 	if mutant != nil {
 		mutant(w)
 	}
-	if len(all) > 0 && all[0].which%5 == 0 {
-		w.adopt()
+	if len(all) > 0 {
+		switch all[0].which % 5 {
+		case 0:
+			w.before()
+			w.adopt(w.Machines[0], 0)
+		case 1: // a chart says attachRequired: true, and nobody has looked what is mounted
+			w.before()
+			w.unseen = true
+			w.mark("")
+		}
 	}
 	for _, e := range all {
 		w.clock++
@@ -208,7 +216,7 @@ func Ungated(w *World, m *Machine, v, cut, how int) {
 	for i, do := range []func(){
 		func() { ComeUp(w, m, v, cut) }, w.ungate, look, look, boot, func() { w.podComes(m, v) }, func() { m.step(w, v, 0) }, func() { m.step(w, v, 1) }, func() { m.step(w, v, 2) },
 		func() { m.sync(w) }, func() { w.detach(v, m.name, false) }, look, func() { w.Whole(&Attacher{}, AttachmentName(v, m.name)) }, look, look, look, func() { m.sync(w) }, look, look, look,
-		func() { m.sync(w) }, look, func() { w.makeDriver(true) }, release, release, release, release, answer, answer, answer, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
+		func() { m.sync(w) }, look, w.adopted, release, release, release, release, answer, answer, answer, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
 	} {
 		if i > cut {
 			return
@@ -233,6 +241,44 @@ func (w *World) ForcedWhileNobodyLooked() {
 		w.Whole(&Attacher{}, "")
 		m.sync(w)
 	}
+	ComeUp(w, other, 0, 20)
+}
+
+// BootedWhileUngated is a machine that boots while its driver is not gated, and mounts the volume before its first status arrives; when the driver is gated again its Node names the boot
+// before. Late: and a status of that one arrives after all. Then the volume goes to another node.
+func (w *World) BootedWhileUngated(late bool) {
+	m, other := w.Machines[0], w.Machines[1]
+	about := AttachmentName(0, m.name)
+	look := func() {
+		for range 3 {
+			w.Whole(&Attacher{}, "")
+			w.Whole(&Attacher{}, about)
+		}
+	}
+	ComeUp(w, m, 0, 20)
+	if late {
+		m.work(true)
+	}
+	w.ungate()
+	m.stop()
+	m.start(w)
+	w.podComes(m, 0)
+	for what := range 3 {
+		m.step(w, 0, what)
+	}
+	w.adopted()
+	look()
+	m.arrived(w)
+	look()
+	m.sync(w)
+	look()
+	m.podGoes(0)
+	w.detach(0, m.name, false)
+	for range 8 {
+		look()
+		m.sync(w)
+	}
+	look()
 	ComeUp(w, other, 0, 20)
 }
 
@@ -261,7 +307,7 @@ func kubeletHappens(w *World, m *Machine, which int) {
 }
 
 func machineHappens(w *World, m *Machine, v, which int) {
-	switch which % 15 {
+	switch which % 18 {
 	case 0, 1:
 		m.linked = false
 		if which < 30 {
@@ -296,7 +342,7 @@ func machineHappens(w *World, m *Machine, v, which int) {
 	case 11:
 		w.receipt(m, v1alpha1.EvidenceStorageRevoked)
 	case 12:
-		if which > 50 {
+		if which > 40 {
 			w.ungate()
 			return
 		}
@@ -307,9 +353,10 @@ func machineHappens(w *World, m *Machine, v, which int) {
 			delete(w.nodes, m.name)
 		}
 	case 14: // somebody takes the finalizer away
-		if which > 50 {
+		if which > 40 {
 			w.makeDriver(true)
-		} else if which > 40 {
+			w.adopted()
+		} else if which > 30 {
 			w.otherAttacher(v, m.name)
 		} else if a := w.attachments[AttachmentName(v, m.name)]; a != nil {
 			c := a.DeepCopy()
@@ -319,6 +366,16 @@ func machineHappens(w *World, m *Machine, v, which int) {
 				delete(w.attachments, a.Name)
 			}
 		}
+	case 15: // somebody edits the CSIDriver
+		w.mark("")
+	case 16:
+		w.adopted()
+	case 17:
+		if which < 20 {
+			w.loseDriver()
+			return
+		}
+		w.cordon(m.name)
 	}
 }
 
@@ -349,9 +406,7 @@ func (c *Counts) ByName() map[string]int {
 
 // Settle has everything be well, and every pod gone, and everybody do his work for some rounds. The lock is released then, or says what it waits for.
 func (w *World) Settle() *v1alpha1.VolumeLock {
-	if !w.gated() {
-		w.makeDriver(true)
-	}
+	w.adopted()
 	for _, m := range w.Machines {
 		m.linked, m.given = true, nil
 		if !m.runs && !m.terminated {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/volumelock"
 )
 
 // Machine is one node as it really is: its kernel and its kubelet.
@@ -51,7 +53,7 @@ type report struct {
 func (m *Machine) start(w *World) {
 	m.boots++
 	m.runs, m.linked, m.boot = true, true, fmt.Sprintf("boot-%s-%d", m.name, m.boots)
-	m.volumes, m.sending, m.given = [2]mount{}, nil, nil
+	m.volumes, m.sending = [2]mount{}, nil
 	m.register(w)
 	m.informer = w.nodes[m.name]
 }
@@ -70,7 +72,10 @@ func (m *Machine) register(w *World) {
 
 func (m *Machine) stop() {
 	m.runs = false
-	m.volumes, m.sending, m.given = [2]mount{}, nil, nil
+	if m.given == nil {
+		m.given = m.sending
+	}
+	m.volumes, m.sending = [2]mount{}, nil
 }
 
 // list is GetVolumesInUse.
@@ -138,11 +143,19 @@ func (w *World) arrive(m *Machine, r *report) *corev1.Node {
 
 // arrived is the end of a status that the kubelet had given up on.
 func (m *Machine) arrived(w *World) {
+	if m.given != nil && m.given.boot != m.boot && (w.lock == nil || !volumelock.Unsettled(w.lock) || m.asks()) {
+		m.given = nil // assumed not to arrive
+	}
 	if m.given != nil {
 		w.log("a status that kubelet %s gave up on arrives", m.name)
 		w.arrive(m, m.given)
 		m.given = nil
 	}
+}
+
+// asks says whether a volume of the machine waits for the gate, or has passed it.
+func (m *Machine) asks() bool {
+	return slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.reported || v.attachable && (v.known || v.passed || v.mounted) })
 }
 
 // refresh is the kubelet's informer catching up.

@@ -39,15 +39,16 @@ func nameInUse(v int) corev1.UniqueVolumeName {
 // real one: it makes and deletes VolumeAttachments as it likes.
 //
 // What is assumed: see doc.go. A machine never has two kernels; one that takes another's name finds no VolumeAttachment of before; a request that a kubelet has given up on does not
-// outlive its boot, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
+// outlive its boot, but while it is not known which boot mounted without asking and nothing is mounted by asking, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
 // restarted that has mounted what was detached because its stored list lacked it; people confirm what is so, once the kubelet is done with the volume. While the driver is not gated pods come
-// to the node alone that holds the lock, and no decision is under way when that begins.
+// to the node alone that holds the lock, and no decision is under way when that begins. Whoever adopts sees all that is mounted, and no other attacher runs before that.
 type World struct {
 	revision, ids, clock int
 	nodes                map[string]*corev1.Node
 	attachments          map[string]*storagev1.VolumeAttachment
-	driver               *storagev1.CSIDriver
+	driver               *storagev1.CSIDriver // nil: there is none
 	lock                 *v1alpha1.VolumeLock
+	unseen               bool // what is mounted from before no VolumeLock knows
 	receipts             []v1alpha1.FenceReceipt
 	forgotten            map[types.UID]bool // VolumeAttachments that the attach/detach controller takes for detached: withdrawn, and not attached again (it looks once a minute)
 	Machines             []*Machine
@@ -73,6 +74,7 @@ type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byRecei
 func New() *World {
 	w := &World{nodes: map[string]*corev1.Node{}, attachments: map[string]*storagev1.VolumeAttachment{}, forgotten: map[types.UID]bool{}, Unguarded: map[string]bool{}, attachers: make([]Attacher, 3), log: func(string, ...any) {}}
 	w.makeDriver(true)
+	w.mark(v1alpha1.GatedAdopted)
 	for i := range 3 {
 		m := &Machine{name: fmt.Sprintf("n%d", i), nodes: map[types.UID]bool{}}
 		w.Machines = append(w.Machines, m)
@@ -87,13 +89,66 @@ func (w *World) uid(of string) types.UID {
 	return types.UID(of + strconv.Itoa(w.ids))
 }
 
-// makeDriver makes the CSIDriver anew.
+// makeDriver makes the CSIDriver anew, which nobody has adopted yet.
 func (w *World) makeDriver(gated bool) {
 	w.driver = &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver, UID: w.uid("driver-")}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
 	w.log("the CSIDriver is made anew, gated: %t", gated)
 }
 
-func (w *World) gated() bool { return *w.driver.Spec.AttachRequired }
+// mark has the CSIDriver say how far its adoption has come; empty: somebody takes that away.
+func (w *World) mark(as string) {
+	if w.driver == nil || !w.gated() {
+		return
+	}
+	w.driver = w.driver.DeepCopy()
+	w.driver.Annotations = map[string]string{v1alpha1.AnnotationGated: as}
+	w.log("the CSIDriver is marked %q", as)
+}
+
+// loseDriver deletes the CSIDriver, for which kubelets go on to wait.
+func (w *World) loseDriver() {
+	if w.gated() {
+		w.driver = nil
+		w.log("the CSIDriver is deleted")
+	}
+}
+
+// gated says whether kubelets wait.
+func (w *World) gated() bool { return w.driver == nil || *w.driver.Spec.AttachRequired }
+
+// adopted has the driver be gated: there is a CSIDriver for which kubelets wait, and what a machine has mounted from before has its lock. That is looked for once only: whoever makes a CSIDriver
+// anew that was adopted may copy the annotation, and what its locks know has to be enough.
+func (w *World) adopted() {
+	if w.driver == nil || !w.gated() {
+		w.makeDriver(true)
+	}
+	if w.driver.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopted {
+		return
+	}
+	for _, m := range w.Machines {
+		for i, v := range m.volumes {
+			if !w.unseen {
+				break
+			}
+			switch before := v.ungated && v.wanted || (v.known || v.mounted || v.passed) && !v.attachable; {
+			case !before || w.lock != nil:
+			case w.nodes[m.name] == nil || w.nodes[m.name].Status.NodeInfo.BootID != m.boot:
+				return // whose volume it is can't be told
+			default:
+				w.adopt(m, i)
+			}
+		}
+	}
+	w.unseen = false
+	w.mark(v1alpha1.GatedAdopted)
+}
+
+func driverUID(d *storagev1.CSIDriver) types.UID {
+	if d == nil {
+		return ""
+	}
+	return d.UID
+}
 
 // ungate has the driver not be gated: pods that wait for the volume then mount it without asking (findAndRemoveDeletedPods).
 func (w *World) ungate() {
@@ -160,15 +215,20 @@ func (w *World) podComes(m *Machine, v int) {
 	}
 }
 
-// adopt has the first machine have the volume from before it was gated.
-func (w *World) adopt() {
-	m, n := w.Machines[0], w.nodes["n0"]
-	m.volumes[0] = mount{wanted: true, ungated: true, known: true, mounted: true}
-	v, _ := volumelock.VolumeOf(volumes[0])
+// before has the first machine have the volume from before its driver was gated.
+func (w *World) before() {
+	w.Machines[0].volumes[0] = mount{wanted: true, ungated: true, known: true, mounted: true}
+	w.log("n0 has %s from before", volumes[0].Name)
+}
+
+// adopt makes the lock of what a machine has from before.
+func (w *World) adopt(m *Machine, i int) {
+	n := w.nodes[m.name]
+	v, _ := volumelock.VolumeOf(volumes[i])
 	w.lock = &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: w.uid("lock-"), ResourceVersion: w.next()}, Spec: v1alpha1.VolumeLockSpec{
-		Driver: Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: volumes[0].Name, VolumeHandle: volumes[0].Spec.CSI.VolumeHandle, Adopted: true, DriverUID: w.driver.UID,
-		Node: v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: m.boot}, Attachment: v1alpha1.AttachmentReference{Name: AttachmentName(0, m.name)}}}
-	w.log("%s has %s from before", m.name, volumes[0].Name)
+		Driver: Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: volumes[i].Name, VolumeHandle: volumes[i].Spec.CSI.VolumeHandle, Adopted: true, DriverUID: w.driver.UID,
+		Node: v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: m.boot}, Attachment: v1alpha1.AttachmentReference{Name: AttachmentName(i, m.name)}}}
+	w.log("%s of %s is adopted", volumes[i].Name, m.name)
 }
 
 func volumeNamed(name string) *corev1.PersistentVolume {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,7 +196,11 @@ func TestCameMeanwhile(t *testing.T) {
 					if gated {
 						n.Status.VolumesInUse = []corev1.UniqueVolumeName{"kubernetes.io/csi/" + driver + "^handle"}
 					}
-					if err := errors.Join(c.Create(ctx, pod("db-0", "a")), c.Status().Update(ctx, n)); err != nil {
+					p := pod("db-0", "a")
+					if gated {
+						p.Status.Phase = corev1.PodPending
+					}
+					if err := errors.Join(c.Create(ctx, p), c.Status().Update(ctx, n)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -211,6 +216,42 @@ func TestCameMeanwhile(t *testing.T) {
 				t.Errorf("the locks are %+v", all)
 			}
 		})
+	}
+}
+
+// TestMarksNewCluster: where the CSIDriver says attachRequired from the beginning, and nothing is mounted, it is only marked, and stays the one that it is.
+func TestMarksNewCluster(t *testing.T) {
+	t.Parallel()
+	all := objects()
+	all[0].(*storagev1.CSIDriver).Spec.AttachRequired = nil
+	all = slices.DeleteFunc(all, func(o client.Object) bool { _, is := o.(*corev1.Pod); return is })
+	kube, out := newKube(all...), &bytes.Buffer{}
+	if done, err := adopter(kube, out).Adopt(t.Context(), driver); !done || err != nil {
+		t.Fatalf("%t, %v\n%s", done, err, out)
+	}
+	if d := get(t, kube, driver, &storagev1.CSIDriver{}); d.UID != "old" || d.Annotations[v1alpha1.AnnotationGated] != v1alpha1.GatedAdopted || len(locked(t, kube)) > 0 {
+		t.Errorf("the CSIDriver is %+v", d)
+	}
+}
+
+// TestRestartedKubelet: what pods have mounted that run is adopted also where their kubelet was started anew since, and lists the volume.
+func TestRestartedKubelet(t *testing.T) {
+	t.Parallel()
+	for attached, want := range map[bool]int{false: 1, true: 0} {
+		all := objects()
+		all[0].(*storagev1.CSIDriver).Spec.AttachRequired = nil
+		name := volumelock.AttachmentName(driver, "handle", "a")
+		for _, o := range all {
+			if n, is := o.(*corev1.Node); is && n.Name == "a" {
+				n.Status.VolumesInUse = []corev1.UniqueVolumeName{volumelock.InUseName(driver, "handle")}
+			}
+		}
+		all = append(all, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationVolumeLock: "x"}},
+			Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"}, Status: storagev1.VolumeAttachmentStatus{Attached: attached}})
+		kube, out := newKube(all...), &bytes.Buffer{}
+		if done, err := adopter(kube, out).Adopt(t.Context(), driver); !done || err != nil || len(locked(t, kube)) != want {
+			t.Errorf("attached %t: %t, %v, %+v\n%s", attached, done, err, locked(t, kube), out)
+		}
 	}
 }
 
@@ -240,8 +281,8 @@ func TestRefuses(t *testing.T) {
 		}, "does not gate it", adoption.NoVolumeLock},
 		{"it attaches", func(o []client.Object) []client.Object {
 			o[0].(*storagev1.CSIDriver).Spec.AttachRequired = nil
-			return o
-		}, "attachRequired: true already", adoption.AttachesSelf},
+			return append(o, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}, Status: storagev1.VolumeAttachmentStatus{Attached: true}})
+		}, "VolumeAttachment csi-1 was attached by another attacher", adoption.AttachesSelf},
 		{"an attacher of its own", func(o []client.Object) []client.Object {
 			o[0].(*storagev1.CSIDriver).Spec.AttachRequired = nil
 			return append(o, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", Finalizers: []string{"external-attacher/nfs"}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}})

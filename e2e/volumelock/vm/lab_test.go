@@ -200,14 +200,14 @@ func (l *lab) gate(t *testing.T) {
 	})
 }
 
-// csiDriver says whether the driver's volumes are attached before they are mounted.
+// csiDriver says whether the driver's volumes are attached before they are mounted; if so it was adopted when none was.
 func (l *lab) csiDriver(t *testing.T, attach bool) {
 	t.Helper()
-	annotations := map[string]string{}
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}}
 	if attach {
-		annotations[v1alpha1.AnnotationGated] = v1alpha1.GatedAdopted // nothing was mounted before
+		d.Annotations = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}
 	}
-	l.Create(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, Annotations: annotations}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}})
+	l.Create(t, d)
 }
 
 // claim makes a ReadWriteOnce volume of the one export, and the claim that is bound to it. Both have the name.
