@@ -103,6 +103,11 @@ func (a *Adopter) Adopt(ctx context.Context, driver string) (bool, error) {
 	case p.Stage == adoption.Adopted: // by another one
 		return true, a.forget(ctx, driver)
 	}
+	return a.adopt(ctx, p)
+}
+
+// adopt carries out what a person has agreed to.
+func (a *Adopter) adopt(ctx context.Context, p *adoption.Plan) (bool, error) {
 	kube := client.WithFieldOwner(a.Kube, fieldManager)
 	if err := a.begin(ctx, kube, p); err != nil {
 		return false, err
@@ -118,7 +123,7 @@ func (a *Adopter) Adopt(ctx context.Context, driver string) (bool, error) {
 			return false, err
 		}
 	}
-	return a.settle(ctx, driver)
+	return a.settle(ctx, p.Driver)
 }
 
 func (a *Adopter) plan(ctx context.Context, driver string) (*adoption.Plan, error) {

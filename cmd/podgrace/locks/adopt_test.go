@@ -477,7 +477,7 @@ func TestLooksAgain(t *testing.T) {
 				}
 				done, err := a.Adopt(t.Context(), driver)
 				again := tc.questions > 1
-				if done != (tc.done && !(yes && again)) || (err != nil) != (yes && again) || !yes && questions != tc.questions {
+				if done != (tc.done && (!yes || !again)) || (err != nil) != (yes && again) || !yes && questions != tc.questions {
 					t.Errorf("%t, %v, after %d questions\n%s", done, err, questions, out)
 				}
 				if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), tc.says) {

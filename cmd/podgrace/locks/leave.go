@@ -49,6 +49,11 @@ func (a *Adopter) Leave(ctx context.Context, driver string) (bool, error) {
 		}
 		return false, err
 	}
+	return a.leave(ctx, kube, l)
+}
+
+// leave carries out what a person has agreed to.
+func (a *Adopter) leave(ctx context.Context, kube client.Client, l *adoption.Leaving) (bool, error) {
 	if l.Old != nil {
 		if err := remove(ctx, kube, l.Old); err != nil {
 			return false, err
@@ -62,11 +67,11 @@ func (a *Adopter) Leave(ctx context.Context, driver string) (bool, error) {
 	for i := range l.Locks {
 		lock := &l.Locks[i]
 		if err := a.Kube.Delete(ctx, lock, client.Preconditions{UID: &lock.UID}); client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("CSIDriver %s gates nothing any more, but VolumeLock %s is still there: give the command again: %w", driver, lock.Name, err)
+			return false, fmt.Errorf("CSIDriver %s gates nothing any more, but VolumeLock %s is still there: give the command again: %w", l.Driver, lock.Name, err)
 		}
 	}
-	fmt.Fprintf(s.Out, "Driver %s is not gated any more.\n", driver)
-	return true, a.forget(ctx, driver)
+	fmt.Fprintf(a.Session.Out, "Driver %s is not gated any more.\n", l.Driver)
+	return true, a.forget(ctx, l.Driver)
 }
 
 func (a *Adopter) leaving(ctx context.Context, driver string) (*adoption.Leaving, error) {
