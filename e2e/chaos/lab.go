@@ -81,6 +81,7 @@ type lab struct {
 
 func newLab(ctx context.Context, progress io.Writer) (_ *lab, err error) {
 	l := &lab{progress: progress, weather: &weather{}, counts: newCounts(), refused: map[types.UID]removal{}, began: time.Now()}
+	l.roundBegan = l.began // what is seen before the first round has the time of the run
 	l.copies = newCopies(func(what string) { l.violated("%s", what) })
 	defer func() {
 		if err != nil {
