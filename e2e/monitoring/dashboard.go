@@ -173,6 +173,7 @@ func rows() []section {
 				{`sum by (cluster, evidence) (increase(podgrace_volumelock_released_total{cluster=~"$cluster"}[$__rate_interval]))`, "{{evidence}} {{cluster}}"},
 			}, nil},
 			{"What must not be", lines, number, false, of("reason", "sum by (cluster, reason) (increase(podgrace_volumelock_alarms_total{%s}[$__rate_interval]))"), nil},
+			{"VolumeLocks, by driver", lines, number, false, of("driver", "max by (cluster, driver) (podgrace_volumelock_driver_locks{%s})"), nil},
 			{"Drivers that are not gated", state, number, false, of("driver", "max by (cluster, driver) (podgrace_volumelock_driver_conflict{%s})"), nil},
 			{"Leader of the volume lock", state, number, false, []query{{`max by (cluster, instance) (leader_election_master_status{name="podgrace-volumelock", cluster=~"$cluster"})`, "{{instance}} {{cluster}}"}}, nil},
 			{"What fails, and who else was faster", lines, perSecond, false, []query{
