@@ -51,7 +51,8 @@ func TestAdoptDriver(t *testing.T) {
 		t.Fatalf("attachRequired can be changed: %v", err)
 	}
 	namespace := s.Namespace(t)
-	s.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "adopt-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot"}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
+	// Not ready from the first: where there are controllers, one would find that out between two looks.
+	s.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "adopt-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot"}}})
 	s.Create(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "adopt-1"}, Spec: corev1.PersistentVolumeSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"}, PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: name, VolumeHandle: "handle"}},
