@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -140,14 +139,6 @@ func answers(ctx context.Context, url string) bool {
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, response.Body)
 	return response.StatusCode == http.StatusOK
-}
-
-// signal sends its process one.
-func (r *replica) signal(s syscall.Signal) error {
-	if err := syscall.Kill(r.process().PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal replica %d: %w", r.index, err)
-	}
-	return nil
 }
 
 // measured adds a sample of what it has, and returns all of this process.
