@@ -10,30 +10,30 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 )
 
 // RestartAPIServer kills the API server as the kernel's OOM killer would, starts it again with the arguments that it had, and returns
-// when it is ready. etcd stays. The scheduler and the controller manager are started again from then on when they end, as a kubelet does. The scheduler of 1.36.3 ends where a pod that was
-// bound was deleted, and made anew under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one); a controller manager that is just
-// starting ends where an API server that does not know its roles yet forbids it to read a ServiceAccount.
+// when it is ready. etcd stays. The scheduler and the controller manager are kept running from then on.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	var err error
 	if c.apiServer, err = again(ctx, "the API server", "--cert-dir="+c.env.ControlPlane.APIServer.CertDir, "kube-apiserver-again", c.logPath("kube-apiserver-again")); err != nil {
 		return err
 	}
-	c.keepRunning(&c.scheduler, c.startScheduler)
-	c.keepRunning(&c.controllerManager, c.startControllerManager)
+	c.keepComponents()
 	return c.apiServerReady(ctx, c.apiServer)
 }
 
-// RestartEtcd kills etcd as the kernel's OOM killer would, starts it again with the arguments that it had, and returns when the API server, which stays, is ready again.
+// RestartEtcd kills etcd as the kernel's OOM killer would, starts it again with the arguments that it had, and returns when the API server, which stays, is ready again. The scheduler and
+// the controller manager are kept running from then on.
 func (c *Cluster) RestartEtcd(ctx context.Context) error {
 	var err error
 	if c.etcd, err = again(ctx, "etcd", "--data-dir="+c.env.ControlPlane.Etcd.DataDir, "etcd-again", c.logPath("etcd-again")); err != nil {
 		return err
 	}
+	c.keepComponents()
 	return c.apiServerReady(ctx, c.etcd)
 }
 
@@ -71,16 +71,29 @@ func (c *Cluster) apiServerReady(ctx context.Context, restarted *process) error 
 func (c *Cluster) RestartControllerManager(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.options.ControllerManager {
+		return errors.New("restart the controller manager: this cluster has none")
+	}
 	was := c.controllerManager
 	c.controllerManager = nil // whoever keeps it running leaves it to us
-	if err := was.Kill(); err != nil {
-		return fmt.Errorf("restart the controller manager: %w", err)
+	if was != nil {           // else it has ended by itself, and could not be started again so far
+		if err := was.Kill(); err != nil {
+			return fmt.Errorf("restart the controller manager: %w", err)
+		}
 	}
 	if err := c.startControllerManager(ctx); err != nil {
 		return err
 	}
 	go c.keep(&c.controllerManager, c.controllerManager, c.startControllerManager)
 	return nil
+}
+
+// keepComponents starts the scheduler and the controller manager again from now on when they end, as a kubelet does. Both may end of what cuts watches, or takes the API server away. The scheduler of
+// 1.36.3 ends where a pod that was bound was deleted, and made anew under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one); a controller
+// manager that is just starting ends where an API server that does not know its roles yet forbids it to read a ServiceAccount.
+func (c *Cluster) keepComponents() {
+	c.keepRunning(&c.scheduler, c.startScheduler)
+	c.keepRunning(&c.controllerManager, c.startControllerManager)
 }
 
 // keepRunning starts a component again when it ends, until the cluster is stopped, if there is one.
@@ -92,22 +105,27 @@ func (c *Cluster) keepRunning(component **process, start func(context.Context) e
 	}
 }
 
-// keep is keepRunning for the process that it is now.
+// keep is keepRunning for the process that it is now. A start that fails is tried again: what ended the component, such as an API server that is away, may last.
 func (c *Cluster) keep(component **process, p *process, start func(context.Context) error) {
 	for {
-		<-p.exited
+		if p != nil { // else it could not be started
+			<-p.exited
+		}
+		began := time.Now()
 		c.mu.Lock()
 		if c.stopping || *component != p { // another one is kept already
 			c.mu.Unlock()
 			return
 		}
-		fmt.Fprintf(c.log, "starting a component again: %v\n", p.failure())
+		if p != nil {
+			fmt.Fprintf(c.log, "starting a component again: %v\n", p.failure())
+		}
 		err := start(context.Background())
 		p = *component
 		c.mu.Unlock()
 		if err != nil {
 			fmt.Fprintf(c.log, "failed to start it again: %v\n", err)
-			return
+			time.Sleep(Pause(time.Since(began))) // without the lock: others need it
 		}
 	}
 }
