@@ -24,7 +24,7 @@ import (
 // Bounds of liveness. What is promised (docs/operations.md, "When something is down") are calls of at most 5 s, of which a pod's creation makes three, and that another leader is there after 15 s; a
 // machine that does other things besides has several times that.
 const (
-	// settles is how long after a fault was mended a refusal may still be of it.
+	// settles is how long after a fault was mended a refusal may still be of it, also of what is asked for only then.
 	settles = 25 * time.Second
 	// refusedAtMost is how long after that what is ordinary may be refused.
 	refusedAtMost = 75 * time.Second
@@ -64,11 +64,11 @@ func (l *lab) operate(ctx context.Context, began time.Time, id string, o plan.Op
 
 // insist tries until it is done, or was refused for longer than is promised.
 func (l *lab) insist(ctx context.Context, verb plan.Verb, request func(context.Context) error) {
-	scopes, began := holdUp(plan.ClassOf(verb)), time.Now()
+	scopes, earliest := holdUp(plan.ClassOf(verb)), time.Now().Add(-settles)
 	for tries := 1; ; tries++ {
 		tried := time.Now()
 		err := request(ctx)
-		switch quiet := l.weather.quietSince(began, scopes); {
+		switch quiet := l.weather.quietSince(earliest, scopes); {
 		case ctx.Err() != nil:
 			return
 		case err == nil && tries == 1:
@@ -80,7 +80,7 @@ func (l *lab) insist(ctx context.Context, verb plan.Verb, request func(context.C
 		case isMoot(err):
 			l.counts.operation(verb, moot)
 			return
-		case quiet.Equal(began) || tried.Sub(quiet) > settles && deliberate(err):
+		case quiet.Equal(earliest) || tried.Sub(quiet) > settles && deliberate(err):
 			l.counts.operation(verb, failed)
 			l.violated("%s: refused while nothing was hit that may hold it up: %v", verb, err)
 			return
