@@ -223,7 +223,7 @@ func (l *lab) evict(ctx context.Context, c podCopy, grace *int64) error {
 		GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &c.uid}}})
 }
 
-// removal is one that was refused.
+// removal is one that must not be.
 type removal struct {
 	verb plan.Verb
 	of   podCopy
@@ -239,35 +239,38 @@ func (l *lab) attack(ctx context.Context, o plan.Operation) {
 		r.of, err = choose(l.copies.protected(), o.Which)
 	}
 	if err != nil {
-		l.counts.operation(o.Do, moot)
+		l.counts.operation(o.Do, untried)
 		return
 	}
 	l.counts.operation(o.Do, l.tryRemoval(ctx, r))
 }
 
-// tryRemoval tries once, and looks what came of it.
+// tryRemoval tries once, and looks what came of it: unless it was refused, it may have been carried out, whatever was answered.
 func (l *lab) tryRemoval(ctx context.Context, r removal) result {
 	err := l.remove(ctx, r)
 	switch {
-	case isMoot(err) || ctx.Err() != nil:
-		return moot
-	case err == nil:
-		if removed := l.removed(ctx, r); removed {
-			l.violated("%s: %s (%s) on %s, whose containers run, was let go", r.verb, r.of.key(), r.of.uid, r.of.node)
-			return failed
-		}
-		return moot // it had ended by then
-	}
-	l.refusedMu.Lock()
-	l.refused[r.of.uid] = r
-	l.refusedMu.Unlock()
-	if apierrors.IsForbidden(err) {
+	case ctx.Err() != nil:
+		return unanswered
+	case apierrors.IsForbidden(err):
+		l.refusedMu.Lock()
+		l.refused[r.of.uid] = r
+		l.refusedMu.Unlock()
 		return refused
+	case err != nil && onlyTried(r.verb): // nothing is carried out
+	case l.removed(ctx, r):
+		l.violated("%s: %s (%s) on %s, whose containers run, was let go: %v", r.verb, r.of.key(), r.of.uid, r.of.node, err)
+		return failed
+	}
+	if err == nil || isMoot(err) {
+		return moot // it had ended by then
 	}
 	return unanswered
 }
 
-// remove asks for a removal. Nodes are only tried, or nothing would be left to run on.
+// onlyTried says whether a removal is a dry run: without the nodes nothing would be left to run on.
+func onlyTried(v plan.Verb) bool { return v == plan.DeleteNode || v == plan.OutOfService }
+
+// remove asks for a removal.
 func (l *lab) remove(ctx context.Context, r removal) error {
 	switch r.verb {
 	case plan.EvictAtOnce:
@@ -285,9 +288,10 @@ func (l *lab) remove(ctx context.Context, r removal) error {
 	}
 }
 
-// removed says whether what was not refused has let something go while containers run. A pod that is only told to stop, with grace, was not.
+// removed says whether what was not refused has let something go while containers run. A pod that is only told to stop, with grace, was not. Where nobody answered, it may be carried out still later: if
+// another copy starts then, the machines tell.
 func (l *lab) removed(ctx context.Context, r removal) bool {
-	if r.verb == plan.DeleteNode || r.verb == plan.OutOfService {
+	if onlyTried(r.verb) {
 		return l.copies.runs(r.of.uid)
 	}
 	for ctx.Err() == nil && l.copies.runs(r.of.uid) {

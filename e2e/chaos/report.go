@@ -21,6 +21,7 @@ const (
 	refused           // somebody answered, and refused
 	unanswered        // nobody answered, or nobody could judge it
 	moot              // what it was about was gone
+	untried           // there was nothing that it could be about: nobody asked
 	failed            // a violation
 	results           // how many there are
 )
@@ -88,14 +89,14 @@ func (c *counts) report(out io.Writer) error {
 		sum += c.faults[f]
 	}
 	fmt.Fprintf(w, "all\t%d\t\n", sum)
-	fmt.Fprintln(w, "\nOPERATION\tASKED\tDONE\tDONE LATER\tREFUSED\tNOT ANSWERED\tNOTHING TO DO\tFAILED")
+	fmt.Fprintln(w, "\nOPERATION\tASKED\tDONE\tDONE LATER\tREFUSED\tNOT ANSWERED\tNOTHING TO DO\tFAILED\tNOT TRIED")
 	var all [results]int
 	line := func(what string, of [results]int) {
-		asked := 0
+		asked := -of[untried]
 		for _, n := range of {
 			asked += n
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", what, asked, of[done], of[doneLater], of[refused], of[unanswered], of[moot], of[failed])
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", what, asked, of[done], of[doneLater], of[refused], of[unanswered], of[moot], of[failed], of[untried])
 	}
 	for _, v := range plan.Verbs() {
 		var of [results]int
