@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -37,6 +39,9 @@ func (l *lab) calm(ctx context.Context) error {
 	l.counts.well(time.Since(began))
 	l.askAll(ctx)
 	l.defaults(ctx)
+	if err := l.panicked(); err != nil {
+		return err
+	}
 	return l.measure(ctx)
 }
 
@@ -193,7 +198,24 @@ func (l *lab) defaults(ctx context.Context) {
 	}
 }
 
-// measure looks what each replica has, and whether that grows.
+// panicked looks whether a process of a replica told of a panic since the calm before, also one that has ended, on purpose or by itself.
+func (l *lab) panicked() error {
+	for _, r := range l.replicas.all {
+		for _, path := range r.logs() {
+			log, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("read the log of replica %d: %w", r.index, err)
+			}
+			if line := panicked(log); line != "" && !l.replicas.told[path] {
+				l.replicas.told[path] = true
+				l.violated("replica %d panicked (%s): %s", r.index, filepath.Base(path), line)
+			}
+		}
+	}
+	return nil
+}
+
+// measure looks what each replica has, whether that grows, and whether it recovered from panics.
 func (l *lab) measure(ctx context.Context) error {
 	for _, r := range l.replicas.all {
 		samples, err := r.measured(ctx, time.Since(l.began))
@@ -201,9 +223,22 @@ func (l *lab) measure(ctx context.Context) error {
 			return err
 		}
 		l.counts.sampled(samples)
-		for _, what := range grows(samples) {
+		what := grows(samples)
+		if n := panickedSince(samples); n > 0 {
+			what = append(what, fmt.Sprintf("%.0f panics that were recovered since the calm before", n))
+		}
+		for _, what := range what {
 			l.violated("replica %d, over %d calms: %s", r.index, len(samples), what)
 		}
 	}
 	return nil
+}
+
+// panickedSince is how many panics the last sample of a process has that the one before had not.
+func panickedSince(samples []sample) float64 {
+	n := samples[len(samples)-1].panics
+	if len(samples) > 1 {
+		n -= samples[len(samples)-2].panics
+	}
+	return n
 }

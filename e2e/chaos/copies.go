@@ -114,6 +114,7 @@ type sample struct {
 	resident   float64       // bytes
 	goroutines float64
 	files      float64
+	panics     float64 // that were recovered, since the process began
 }
 
 // leastSamples are needed to tell growth from what a process takes when it starts.

@@ -97,17 +97,6 @@ func TestWeather(t *testing.T) {
 	}
 }
 
-func TestPanicked(t *testing.T) {
-	for log, want := range map[string]bool{
-		"it ended:\npanic: nil map\n\ngoroutine 1": true, "it ended:\nfatal error: concurrent map writes\n": true,
-		"it ended:\n{\"msg\":\"leader election lost\"}\n": false, "": false,
-	} {
-		if got := panicked(log); got != want {
-			t.Errorf("%q: %t", log, got)
-		}
-	}
-}
-
 // A run tells of a violation with the plan's steps that were near it.
 func TestViolated(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,8 +46,10 @@ type replica struct {
 	held     bool // ended on purpose: it is not started again before its fault is mended
 	flags    []string
 	ready    bool
+	served   bool // it has been ready once
 	failures int
 	samples  []sample // of the process that it is
+	past     []string // logs of processes that it was, which nobody has looked at yet
 }
 
 // process is the one that it is now.
@@ -87,24 +89,39 @@ func (r *replica) restart() error {
 	if err != nil {
 		return err
 	}
-	r.w, r.ready, r.failures, r.samples = w, false, 0, nil
+	if r.w != nil {
+		r.past = append(r.past, r.w.LogPath)
+	}
+	r.w, r.ready, r.served, r.failures, r.samples = w, false, false, 0, nil
 	return nil
 }
 
-// panicked finds what a program of Go writes when it ends by a fault of its own.
-func panicked(log string) bool {
-	return strings.Contains(log, "\npanic: ") || strings.Contains(log, "\nfatal error: ") || strings.Contains(log, "WARNING: DATA RACE")
+// logs are those of its processes that nobody has looked at, and of the one that it is now.
+func (r *replica) logs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append(r.past, r.w.LogPath)
+	r.past = nil
+	return all
 }
 
-// keep starts it again where it has ended by itself. It returns the end of its log, if it has.
-func (r *replica) keep() (why string, err error) {
+// panics are what a program of Go writes when it ends by a fault of its own, and what is logged of a panic that was recovered: by controller-runtime's handlers (k8s.io/apimachinery/pkg/util/runtime
+// logPanic, 0.36.3) and by net/http's.
+var panics = regexp.MustCompile(`(?m)^(?:panic|fatal error): .*$|^.*(?:WARNING: DATA RACE|Observed a panic|panic serving).*$`)
+
+// panicked returns the first line of a log that tells of a panic, if any does.
+func panicked(log []byte) string { return string(panics.Find(log)) }
+
+// keep starts it again where it has ended by itself. It returns the end of its log, if it has, and whether it had been ready.
+func (r *replica) keep() (why string, served bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ended := r.w.Exited()
 	if r.held || ended == nil {
-		return "", nil
+		return "", false, nil
 	}
-	return ended.Error(), r.restart()
+	served = r.served
+	return ended.Error(), served, r.restart()
 }
 
 // probe asks whether it is ready, and says whether the Service sends to it.
@@ -116,7 +133,7 @@ func (r *replica) probe(ctx context.Context) bool {
 	switch {
 	case r.w != w: // another process by now
 	case ok:
-		r.ready, r.failures = true, 0
+		r.ready, r.served, r.failures = true, true, 0
 	default:
 		if r.failures++; r.failures >= probeFailures {
 			r.ready = false
@@ -160,16 +177,42 @@ func (r *replica) measured(ctx context.Context, at time.Duration) ([]sample, err
 	if err != nil {
 		return nil, err
 	}
+	panics, err := recovered(text)
+	if err != nil {
+		return nil, fmt.Errorf("replica %d: %w", r.index, err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.samples = append(r.samples, sample{at: at, resident: memory.Resident, goroutines: goroutines, files: float64(len(files))})
+	r.samples = append(r.samples, sample{at: at, resident: memory.Resident, goroutines: goroutines, files: float64(len(files)), panics: panics})
 	return r.samples, nil
+}
+
+// recovered is how many panics the metrics tell of that controller-runtime recovered: in reviews, and in reconciles, of which only a leader has any.
+func recovered(metrics string) (float64, error) {
+	const reviews, reconciles = "controller_runtime_webhook_panics_total", "controller_runtime_reconcile_panics_total"
+	series, err := measure.Series(metrics, reviews)
+	if err != nil {
+		return 0, err
+	}
+	if len(series) == 0 { // it is there from the start
+		return 0, errors.New("there is no metric " + reviews)
+	}
+	sum := 0.0
+	for _, name := range []string{reviews, reconciles} {
+		n, err := measure.Sum(metrics, name)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
 // replicas are all of the webhook, and the Service before them.
 type replicas struct {
 	all     []*replica
 	service *wire.Balancer
+	told    map[string]bool // logs of whose panics was told
 }
 
 // newReplicas makes the Service and the ways to the API server. The replicas are started by install.
@@ -178,7 +221,7 @@ func newReplicas(c *cluster.Cluster, program string) (*replicas, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &replicas{service: service}
+	rs := &replicas{service: service, told: map[string]bool{}}
 	for i := range plan.Replicas {
 		link, err := wire.NewBalancer()
 		if err != nil {
@@ -225,18 +268,18 @@ func through(c *cluster.Cluster, link *wire.Balancer, i int) (path string, err e
 }
 
 // run keeps them running, and has the Service send to those that are ready, until the context ends.
-func (rs *replicas) run(ctx context.Context, ended func(r *replica, why string)) error {
+func (rs *replicas) run(ctx context.Context, ended func(r *replica, why string, served bool)) error {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for {
 		var ready []string
 		for _, r := range rs.all {
-			why, err := r.keep()
+			why, served, err := r.keep()
 			if err != nil {
 				return err
 			}
 			if why != "" {
-				ended(r, why)
+				ended(r, why, served)
 			}
 			if r.probe(ctx) {
 				ready = append(ready, r.process().URL)

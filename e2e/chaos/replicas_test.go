@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podgrace/podgrace/e2e/podgrace"
+)
+
+func TestPanicked(t *testing.T) {
+	for log, want := range map[string]string{
+		"it ended:\npanic: nil map\n\ngoroutine 1": "panic: nil map", "panic: first of all": "panic: first of all", "it ended:\nfatal error: concurrent map writes\n": "fatal error: concurrent map writes",
+		"it goes on:\nE1 \"Observed a panic\" panic=\"nil map\" path=\"/pods\"\n":           `E1 "Observed a panic" panic="nil map" path="/pods"`,
+		"{\"msg\":\"standard library log\",\"text\":\"http: panic serving 127.0.0.1:9\"}\n": `{"msg":"standard library log","text":"http: panic serving 127.0.0.1:9"}`,
+		"it ended:\n{\"msg\":\"leader election lost\"}\n":                                   "", "": "",
+	} {
+		if got := panicked([]byte(log)); got != want {
+			t.Errorf("%q: %q", log, got)
+		}
+	}
+}
+
+// A process that panicked is told of, once, however far up in its log that is, and although another one is in its place.
+func TestPanicIsTold(t *testing.T) {
+	dir, l, started := t.TempDir(), scripted(), 0
+	log := func(name, text string) *podgrace.Webhook {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return &podgrace.Webhook{LogPath: path}
+	}
+	all := []*podgrace.Webhook{log("first", "panic: nil map\n"+strings.Repeat("goroutine\n", 1000)), log("second", "serving\n")}
+	r := &replica{start: func(...string) (*podgrace.Webhook, error) {
+		started++
+		return all[started-1], nil
+	}}
+	l.replicas = &replicas{all: []*replica{r}, told: map[string]bool{}}
+	look := func(want int) {
+		t.Helper()
+		if err := l.panicked(); err != nil {
+			t.Fatal(err)
+		}
+		if found := l.found(); len(found) != want || want > 0 && !strings.Contains(found[0], "panic: nil map") {
+			t.Errorf("%q", found)
+		}
+	}
+	for range all {
+		if err := r.again(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(1)
+	look(1)
+	log("second", "Observed a panic\n")
+	look(2)
+	look(2)
+}
+
+// One that was ready does not end by itself. One that is just starting may.
+func TestReplicaEnded(t *testing.T) {
+	l := scripted()
+	l.replicaEnded(&replica{}, "no API server", false)
+	if found := l.found(); len(found) > 0 || len(l.counts.others) != 1 {
+		t.Errorf("one that was starting: %q, %v", found, l.counts.others)
+	}
+	l.replicaEnded(&replica{}, "it lost its lease", true)
+	if found := l.found(); len(found) != 1 || !strings.Contains(found[0], "it lost its lease") {
+		t.Errorf("one that was ready: %q", found)
+	}
+}
+
+func TestRecovered(t *testing.T) {
+	const none = "# TYPE controller_runtime_webhook_panics_total counter\ncontroller_runtime_webhook_panics_total 0\n"
+	for text, want := range map[string]float64{
+		none: 0,
+		none + "controller_runtime_reconcile_panics_total{controller=\"a\"} 1\ncontroller_runtime_reconcile_panics_total{controller=\"b\"} 2\n": 3,
+		"controller_runtime_webhook_panics_total 4\n": 4,
+	} {
+		if got, err := recovered(text); err != nil || got != want {
+			t.Errorf("%q: %g, %v", text, got, err)
+		}
+	}
+	if _, err := recovered("controller_runtime_active_workers 1\n"); err == nil {
+		t.Error("nobody notices that the metric is not there")
+	}
+	if n := panickedSince([]sample{{panics: 1}}); n != 1 {
+		t.Errorf("in the first calm: %g", n)
+	}
+	if n := panickedSince([]sample{{panics: 1}, {panics: 1}}); n != 0 {
+		t.Errorf("what was told of already counts: %g", n)
+	}
+}
