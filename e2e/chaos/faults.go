@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -20,6 +21,9 @@ import (
 // slowness is what each piece waits for between a replica and the API server that are slow.
 const slowness = 300 * time.Millisecond
 
+// errNotMade is of a fault that could not be made, because of what else was away.
+var errNotMade = errors.New("not made")
+
 // hit makes a fault, and returns what mends it; nil: it is mended already.
 func (l *lab) hit(ctx context.Context, s plan.Step) (mend func(context.Context) error, err error) {
 	switch s.Fault {
@@ -36,7 +40,7 @@ func (l *lab) hit(ctx context.Context, s plan.Step) (mend func(context.Context) 
 	case plan.CutNode:
 		return l.cutNode(s.Target), nil
 	case plan.ReplaceCA:
-		return nil, l.replaceCA(ctx)
+		return nil, l.replaceCA(ctx, refusedAtMost)
 	case plan.CutWebhook:
 		l.replicas.service.Hold()
 		return mended(l.replicas.service.Release), nil
@@ -104,12 +108,16 @@ func (l *lab) cutNode(i int) (mend func(context.Context) error) {
 	}
 }
 
-// replaceCA asks for another CA, as docs/certificates.md says. While the API server is away nobody can.
-func (l *lab) replaceCA(ctx context.Context) error {
+// replaceCA asks for another CA, as docs/certificates.md says, until somebody answers: while the API server is away nobody does.
+func (l *lab) replaceCA(ctx context.Context, within time.Duration) error {
 	ask := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, certs.AnnotationReplace, time.Now().Format(time.RFC3339Nano))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: certs.SecretName}}
-	if err := l.kube.Patch(ctx, secret, client.RawPatch(types.MergePatchType, ask)); err != nil {
-		l.say("nobody could ask for another CA: %v", err)
+	var last error
+	if err := cluster.UntilWithin(ctx, within, "somebody to take the order of another CA", func(ctx context.Context) (bool, error) {
+		last = l.kube.Patch(ctx, secret, client.RawPatch(types.MergePatchType, ask))
+		return last == nil, nil
+	}); err != nil {
+		return fmt.Errorf("%w: %w", errNotMade, last)
 	}
 	return nil
 }
@@ -136,6 +144,11 @@ func (l *lab) happen(ctx context.Context, began time.Time, s plan.Step) error {
 	hit := time.Now()
 	always := context.WithoutCancel(ctx)
 	mend, err := l.hit(always, s)
+	if errors.Is(err, errNotMade) {
+		l.counts.add("faults that could not be made: "+string(s.Fault), 1)
+		l.say("%s: %v", s.Fault, err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Fault, err)
 	}

@@ -3,7 +3,7 @@
 // The control plane is a real one, the webhook two real processes behind a Service of ours; kubelets are scripted, and know which containers run. package plan has what happens, by a seed that is
 // printed first, so that any run, and any round of it, can be had again:
 //
-//	go run -C e2e ./chaos [-time 1h] [-seed N [-round N]] [-only kill-replica,cut-node]
+//	go run -C e2e ./chaos [-time 1h] [-seed N [-round N [-rounds N]]] [-only kill-replica,cut-node]
 //
 // What is looked at, and where: that no protected pod runs twice (copies.go), that what users may do is done within a bound and what they may not is refused whatever is away (operations.go), that
 // all is well again after each storm, refusals are counted and nothing leaks (calm.go).
@@ -41,6 +41,7 @@ type options struct {
 	time, storm time.Duration
 	seed        uint64
 	round       int
+	rounds      int // 0: as many as begin within the time
 	only        string
 }
 
@@ -55,6 +56,7 @@ func (o *options) AddFlags(f *flag.FlagSet) {
 	f.DurationVar(&o.storm, "storm", o.storm, "how long the faults of a round go on")
 	f.Uint64Var(&o.seed, "seed", o.seed, "what the plan is drawn by; another one each time, by default")
 	f.IntVar(&o.round, "round", o.round, "the round to begin with")
+	f.IntVar(&o.rounds, "rounds", o.rounds, "how many rounds there are, however long they take; 0: as many as begin within -time")
 	f.StringVar(&o.only, "only", o.only, fmt.Sprintf("only these faults, separated by commas, of %v", plan.Faults()))
 }
 
@@ -69,6 +71,9 @@ func (o *options) Validate() error {
 	if o.round < 0 {
 		errs = append(errs, fmt.Errorf("-round: %d is below 0", o.round))
 	}
+	if o.rounds < 0 {
+		errs = append(errs, fmt.Errorf("-rounds: %d is below 0", o.rounds))
+	}
 	return errors.Join(append(errs, program.Positive("time", o.time), program.Positive("storm", o.storm))...)
 }
 
@@ -81,6 +86,14 @@ func (o *options) faults() (all []plan.Fault) {
 	return all
 }
 
+// another says whether another round begins after so many, which have taken a time.
+func (o *options) another(rounds int, took time.Duration) bool {
+	if o.rounds > 0 {
+		return rounds < o.rounds
+	}
+	return took < o.time
+}
+
 func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	fmt.Fprintf(out, "chaos -seed=%d -round=%d -storm=%s -only=%s\n", o.seed, o.round, o.storm, o.only)
 	l, err := newLab(ctx, progress)
@@ -89,7 +102,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.stop()) }()
 	rounds, began := 0, time.Now()
-	for ; time.Since(began) < o.time && ctx.Err() == nil; rounds++ {
+	for ; o.another(rounds, time.Since(began)) && ctx.Err() == nil; rounds++ {
 		if err := l.play(ctx, o.seed, plan.Draw(o.seed, o.round+rounds, plan.Options{Storm: o.storm, Only: o.faults()})); err != nil {
 			return fmt.Errorf("round %d: %w", o.round+rounds, err)
 		}

@@ -2,12 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/cluster"
@@ -16,12 +23,12 @@ import (
 )
 
 // brief is some minutes of what the command does for an hour, by a plan that is always the same.
-var brief = options{time: 90 * time.Second, storm: 50 * time.Second, seed: 1976}
+var brief = options{rounds: 2, storm: 50 * time.Second, seed: 1976}
 
-// Its first two rounds, which are no longer than its time, have each fault.
+// Its rounds have each fault.
 func TestBriefHasEachFault(t *testing.T) {
 	has := map[plan.Fault]bool{}
-	for number := range 2 {
+	for number := range brief.rounds {
 		for _, s := range plan.Draw(brief.seed, number, plan.Options{Storm: brief.storm}).Steps {
 			has[s.Fault] = true
 		}
@@ -52,6 +59,50 @@ func TestChaos(t *testing.T) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
+	if never := neverMade(out.String()); len(never) > 0 {
+		t.Errorf("these faults were not made: %v", never)
+	}
+}
+
+// neverMade are the faults of which a report does not say that they happened.
+func neverMade(report string) []plan.Fault {
+	return slices.DeleteFunc(plan.Faults(), func(f plan.Fault) bool {
+		return regexp.MustCompile(`(?m)^` + string(f) + ` +[1-9]`).MatchString(report)
+	})
+}
+
+func TestNeverMade(t *testing.T) {
+	c := newCounts()
+	for _, f := range plan.Faults() {
+		if f != plan.CutNode {
+			c.fault(f, time.Second)
+		}
+	}
+	var out strings.Builder
+	if err := c.report(&out); err != nil {
+		t.Fatal(err)
+	}
+	if never := neverMade(out.String()); len(never) != 1 || never[0] != plan.CutNode {
+		t.Errorf("%v of\n%s", never, out.String())
+	}
+}
+
+// A CA is asked for until somebody answers. Where nobody does that is no fault that was made, and the run goes on.
+func TestReplaceCA(t *testing.T) {
+	l, answers := scripted(), 0
+	l.kube = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+		if answers--; answers == 0 {
+			return nil
+		}
+		return errors.New("nobody is there")
+	}}).Build()
+	if err := l.replaceCA(t.Context(), time.Millisecond); !errors.Is(err, errNotMade) || !strings.Contains(err.Error(), "nobody is there") {
+		t.Errorf("nobody answers: %v", err)
+	}
+	answers = 3
+	if err := l.happen(t.Context(), time.Now(), plan.Step{Fault: plan.ReplaceCA}); err != nil || answers != 0 || l.counts.faults[plan.ReplaceCA] != 1 {
+		t.Errorf("the third time somebody answers: %v, %v", err, l.counts.faults)
+	}
 }
 
 func TestOptions(t *testing.T) {
@@ -65,10 +116,16 @@ func TestOptions(t *testing.T) {
 		return o, o.Validate()
 	}
 	o, err := read("-only=kill-etcd,cut-node", "-seed=3", "-time=1m")
+	if !o.another(7, time.Minute-1) || o.another(0, time.Minute) {
+		t.Error("a round begins after the time, or none within it")
+	}
+	if o := (options{time: time.Minute, rounds: 2}); !o.another(1, time.Hour) || o.another(2, 0) {
+		t.Error("there are not as many rounds as were asked for")
+	}
 	if err != nil || o.seed != 3 || len(o.faults()) != 2 || o.faults()[1] != plan.CutNode {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, bad := range []string{"-only=kill-everything", "-time=0s", "-storm=-1s", "-round=-1"} {
+	for _, bad := range []string{"-only=kill-everything", "-time=0s", "-storm=-1s", "-round=-1", "-rounds=-1"} {
 		name, _, _ := strings.Cut(bad, "=")
 		if _, err := read(bad); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", bad, err)
