@@ -67,25 +67,40 @@ func (c *Cluster) apiServerReady(ctx context.Context, restarted *process) error 
 	}, restarted)
 }
 
-// RestartControllerManager kills the controller manager as the kernel's OOM killer would, starts it again, and returns when it is healthy: what its controllers only had in memory is gone.
+// RestartControllerManager kills the controller manager as the kernel's OOM killer would, starts it again, and returns when it is healthy: what its controllers only had in memory is gone. It is kept
+// running from then on, also where it ends while it starts, because the API server is away too.
 func (c *Cluster) RestartControllerManager(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if !c.options.ControllerManager {
 		return errors.New("restart the controller manager: this cluster has none")
 	}
-	was := c.controllerManager
-	c.controllerManager = nil // whoever keeps it running leaves it to us
-	if was != nil {           // else it has ended by itself, and could not be started again so far
-		if err := was.Kill(); err != nil {
-			return fmt.Errorf("restart the controller manager: %w", err)
-		}
+	return c.restart(ctx, "the controller manager", &c.controllerManager, c.startControllerManager)
+}
+
+// restart kills a component, keeps it running from then on, and returns when it is healthy again.
+func (c *Cluster) restart(ctx context.Context, what string, component **process, start func(context.Context) error) error {
+	was, err := c.kill(component)
+	if err != nil {
+		return fmt.Errorf("restart %s: %w", what, err)
 	}
-	if err := c.startControllerManager(ctx); err != nil {
-		return err
+	if was != nil { // else who keeps it running is about to start it
+		go c.keep(component, was, start)
 	}
-	go c.keep(&c.controllerManager, c.controllerManager, c.startControllerManager)
-	return nil
+	return Until(ctx, what+" to be healthy again", func(context.Context) (bool, error) {
+		c.mu.Lock() // whoever starts it has the lock until it is healthy
+		defer c.mu.Unlock()
+		return *component != nil && *component != was, nil
+	})
+}
+
+// kill kills a component, and returns what it killed: nil, if it has ended by itself and could not be started again so far.
+func (c *Cluster) kill(component **process) (*process, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := *component
+	if was == nil {
+		return nil, nil
+	}
+	return was, was.Kill()
 }
 
 // keepComponents starts the scheduler and the controller manager again from now on when they end, as a kubelet does. Both may end of what cuts watches, or takes the API server away. The scheduler of

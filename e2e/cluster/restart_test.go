@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"k8s.io/client-go/rest"
 )
 
 // child starts a shell with a command.
@@ -55,15 +53,47 @@ func TestKeepLeavesAnother(t *testing.T) {
 	}
 }
 
-// A controller manager that has ended, and could not be started again so far, is no process that could be killed.
-func TestRestartControllerManagerWithout(t *testing.T) {
+// A component that is restarted may end, or fail, while it starts: it is there in the end, and another one than it was.
+func TestRestart(t *testing.T) {
+	c := &Cluster{log: io.Discard}
+	restart := func(failing int) {
+		t.Helper()
+		was, next := c.scheduler, child(t, "exec sleep 600")
+		if err := c.restart(t.Context(), "the scheduler", &c.scheduler, func(context.Context) error {
+			if failing--; failing >= 0 {
+				c.scheduler = nil
+				return errors.New("the API server is away")
+			}
+			c.scheduler = next
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.scheduler != next || was.Exited() == nil || c.scheduler.Exited() != nil {
+			t.Errorf("it is %v, and was %v", c.scheduler, was)
+		}
+	}
+	c.scheduler = child(t, "exec sleep 600")
+	restart(0)
+	restart(2)
+	c.scheduler = child(t, "exit 1") // it ended by itself, and nobody kept it running
+	restart(1)
+	t.Cleanup(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stopping = true
+	})
+}
+
+// One that could not be started so far is no process that could be killed.
+func TestRestartOfNone(t *testing.T) {
 	c := &Cluster{log: io.Discard}
 	if err := c.RestartControllerManager(t.Context()); err == nil || !strings.Contains(err.Error(), "has none") {
 		t.Errorf("a cluster without one: %v", err)
 	}
-	c.options.ControllerManager = true
-	c.foreign, c.Config, c.Dir = true, &rest.Config{}, filepath.Join(t.TempDir(), "none") // no kubeconfig can be written there
-	if err := c.RestartControllerManager(t.Context()); err == nil || c.controllerManager != nil {
-		t.Errorf("it was started: %v", err)
+	if was, err := c.kill(&c.scheduler); was != nil || err != nil {
+		t.Errorf("%v, %v", was, err)
 	}
 }
