@@ -1,11 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/cmd/logging"
+	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 )
 
@@ -19,6 +29,33 @@ func TestPanicked(t *testing.T) {
 		if got := panicked([]byte(log)); got != want {
 			t.Errorf("%q: %q", log, got)
 		}
+	}
+}
+
+// A review that panics is answered, so that nothing ends: what the webhook's log and its metrics tell of it is found.
+func TestPanicInReviewIsFound(t *testing.T) {
+	for _, format := range []string{logging.Text, logging.JSON} {
+		var out bytes.Buffer
+		log := (&logging.Options{Format: format}).New(&out)
+		hook := &admission.Webhook{
+			Handler:        admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("nil map") }),
+			LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return log },
+		}
+		if got := hook.Handle(t.Context(), admission.Request{}); got.Allowed {
+			t.Error("it was allowed")
+		}
+		if line := panicked(out.Bytes()); !strings.Contains(line, "nil map") {
+			t.Errorf("%s: %q of\n%s", format, line, out.String())
+		}
+	}
+	served := httptest.NewServer(promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	defer served.Close()
+	text, err := measure.Metrics(t.Context(), served.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := recovered(text); err != nil || n < 2 {
+		t.Errorf("%g, %v", n, err)
 	}
 }
 
