@@ -50,7 +50,10 @@ build: ## The programs, into bin/
 
 # REGISTRY is for a fork: its own, which ends in /podgrace.
 REGISTRY ?= ghcr.io/podgrace
-RELEASE = go run -C release . -version='$(VERSION)' -registry='$(REGISTRY)' -out='$(CURDIR)/dist'
+# The shell reads them from the environment: as text that make pastes, the name of a tag could be a command. The workflow gives the version in the environment
+# too: make expands what stands on its own command line.
+export VERSION REGISTRY
+RELEASE = go run -C release . -version="$$VERSION" -registry="$$REGISTRY" -out='$(CURDIR)/dist'
 release: ## All that a release consists of, into dist/, and what publishing it would run (VERSION=v1.2.3); nothing leaves the machine
 	@$(RELEASE)
 
