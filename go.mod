@@ -2,6 +2,8 @@ module github.com/podgrace/podgrace
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/bits-and-blooms/bitset v1.24.4
 	github.com/cert-manager/cert-manager v1.21.2

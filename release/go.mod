@@ -2,6 +2,8 @@ module github.com/podgrace/podgrace/release
 
 go 1.26.0
 
+toolchain go1.26.8
+
 tool sigs.k8s.io/krew/cmd/validate-krew-manifest
 
 tool sigs.k8s.io/krew/cmd/krew

@@ -46,6 +46,26 @@ podgrace_v1.2.3_windows_arm64.zip podgrace.exe`
 	}
 }
 
+// The workflow takes the Go that the product's go.mod names; whoever builds a release again has the same one for all that is in it.
+func TestToolchain(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^toolchain (go\d+\.\d+\.\d+)$`)
+	found := map[string][]string{}
+	for _, file := range []string{"../go.mod", "../preview/go.mod", "go.mod"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := line.FindSubmatch(text)
+		if match == nil {
+			t.Fatalf("%s has no toolchain", file)
+		}
+		found[string(match[1])] = append(found[string(match[1])], file)
+	}
+	if len(found) != 1 {
+		t.Errorf("more than one toolchain: %v", found)
+	}
+}
+
 func TestLinkerFlags(t *testing.T) {
 	const want = "-s -w -X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3 " +
 		"-X github.com/podgrace/podgrace/cmd/version.linkedCommit=0123456789abcdef0123456789abcdef01234567 " +
