@@ -365,6 +365,46 @@ func (w *workshop) testPush(t *testing.T) {
 	}
 }
 
+// A chart that is pushed again is the same to the registry, whenever its file was written: a signature is for its digest.
+func TestChart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links Helm")
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digests []string
+	for range 2 {
+		server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+		defer server.Close()
+		r := first
+		r.Registry = strings.TrimPrefix(server.URL, "http://") + "/podgrace"
+		w := &workshop{release: r, root: root, out: t.TempDir(), scratch: t.TempDir(), digests: map[string]string{}}
+		// The registry's name is in the chart, and each of these has another port.
+		of := *w
+		of.Registry = first.Registry
+		if err := of.chart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		written := first.Date.AddDate(0, 0, len(digests))
+		if err := os.Chtimes(filepath.Join(w.out, w.chartFile()), written, written); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.push(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		digest, err := digestOf(t.Context(), w.chartReference()+":"+w.chartVersion())
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest)
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("two charts: %q", digests)
+	}
+}
+
 // What somebody else has put into a folder stays.
 func TestClear(t *testing.T) {
 	w := &workshop{out: t.TempDir()}

@@ -303,7 +303,12 @@ func (w *workshop) push(ctx context.Context) error {
 		}
 		fmt.Printf("pushed %s@%s\n", to, i.Digest)
 	}
-	args := []string{"push", filepath.Join(w.out, w.chartFile()), "oci://" + w.Registry + "/charts"}
+	chart := filepath.Join(w.out, w.chartFile())
+	// Helm says in the manifest, and so in its digest, that the chart was created when its file was.
+	if err := os.Chtimes(chart, w.Date, w.Date); err != nil {
+		return err
+	}
+	args := []string{"push", chart, "oci://" + w.Registry + "/charts"}
 	if registry, err := name.NewRegistry(strings.SplitN(w.Registry, "/", 2)[0]); err == nil && registry.Scheme() == "http" { // loopback, in a test
 		args = append(args, "--plain-http")
 	}
