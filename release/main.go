@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -69,7 +70,8 @@ func read(ctx context.Context, root string, o options) (release, error) {
 	return r, err
 }
 
-// ready says why the checkout is not what is released.
+// ready says why the checkout is not what is released, or is released already: what is pushed again replaces what the registry has by the version's tag. It
+// finds the draft of an earlier run.
 func (w *workshop) ready(ctx context.Context) error {
 	changes, err := output(ctx, w.root, "git", "status", "--porcelain")
 	if err != nil {
@@ -82,10 +84,17 @@ func (w *workshop) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for tag := range strings.FieldsSeq(tags) {
-		if tag == w.Version {
-			return nil
-		}
+	if !slices.Contains(strings.Fields(tags), w.Version) {
+		return fmt.Errorf("the commit does not have the tag %s", w.Version)
 	}
-	return fmt.Errorf("the commit does not have the tag %s", w.Version)
+	draft, err := output(ctx, w.root, "gh", "release", "view", w.Version, "--json=isDraft", "--jq=.isDraft")
+	switch {
+	case err == nil && draft == "true":
+		w.draft = true
+	case err == nil:
+		return fmt.Errorf("%s is released already, and never changes: what is wrong gets another version", w.Version)
+	case !strings.Contains(err.Error(), "release not found"): // as gh says it (pkg/cmd/release/shared/fetch.go); everything else is unknown
+		return err
+	}
+	return nil
 }

@@ -146,11 +146,21 @@ func (r release) reference(name string) string { return r.Registry + "/" + name 
 // chartReference is the chart as Helm pulls it, without oci:// and its version.
 func (r release) chartReference() string { return r.Registry + "/charts/podgrace" }
 
-// page is the command that makes the release's page, with the files beside those that prove them.
-func (r release) page(files []string) []string {
-	command := []string{"gh", "release", "create", r.Version, "--verify-tag", "--title=" + r.Version, "--notes-file=" + notesFile}
+// page are the commands that make the release's page, with the files beside those that prove them. It is a draft, which only maintainers see: what else
+// proves the files is not there yet. Where an earlier run has left a draft that one is used: GitHub would make a second one for the same tag.
+func (r release) page(files []string, draft bool) [][]string {
+	about := []string{"--draft", "--verify-tag", "--title=" + r.Version, "--notes-file=" + notesFile}
 	if r.preview() {
-		command = append(command, "--prerelease")
+		about = append(about, "--prerelease")
 	}
-	return append(append(command, files...), checksumsFile, signature)
+	files = slices.Concat(files, []string{checksumsFile, signature})
+	if draft {
+		return [][]string{slices.Concat([]string{"gh", "release", "edit", r.Version}, about), slices.Concat([]string{"gh", "release", "upload", r.Version, "--clobber"}, files)}
+	}
+	return [][]string{slices.Concat([]string{"gh", "release", "create", r.Version}, about, files)}
+}
+
+// showing is the command that shows the page to everybody. It is the workflow's last step.
+func (r release) showing() []string {
+	return []string{"gh", "release", "edit", r.Version, "--draft=false", "--verify-tag"}
 }

@@ -118,14 +118,46 @@ func TestPage(t *testing.T) {
 	before.Version = "v1.2.3-rc.1"
 	for _, test := range []struct {
 		release
-		want string
+		draft bool
+		want  []string
 	}{
-		{first, "gh release create v1.2.3 --verify-tag --title=v1.2.3 --notes-file=notes.md a.zip checksums.txt checksums.txt.sigstore.json"},
-		{before, "gh release create v1.2.3-rc.1 --verify-tag --title=v1.2.3-rc.1 --notes-file=notes.md --prerelease a.zip checksums.txt checksums.txt.sigstore.json"},
+		{first, false, []string{"gh release create v1.2.3 --draft --verify-tag --title=v1.2.3 --notes-file=notes.md a.zip checksums.txt checksums.txt.sigstore.json"}},
+		{before, false, []string{"gh release create v1.2.3-rc.1 --draft --verify-tag --title=v1.2.3-rc.1 --notes-file=notes.md --prerelease a.zip checksums.txt checksums.txt.sigstore.json"}},
+		{first, true, []string{"gh release edit v1.2.3 --draft --verify-tag --title=v1.2.3 --notes-file=notes.md", "gh release upload v1.2.3 --clobber a.zip checksums.txt checksums.txt.sigstore.json"}},
 	} {
-		if got := strings.Join(test.page([]string{"a.zip"}), " "); got != test.want {
-			t.Errorf("got %s, want %s", got, test.want)
+		var got []string
+		for _, command := range test.page([]string{"a.zip"}, test.draft) {
+			got = append(got, strings.Join(command, " "))
 		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// Nobody sees a page before all that proves its files is there: the workflow shows it in its last step, by the command that a dry run names.
+func TestWorkflow(t *testing.T) {
+	text, err := os.ReadFile("../.github/workflows/release.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct{ Uses, Run string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range workflow.Jobs["release"].Steps {
+		action, _, _ := strings.Cut(step.Uses, "@")
+		got = append(got, action+step.Run)
+	}
+	show := strings.ReplaceAll(strings.Join(first.showing(), " "), first.Version, `"$GITHUB_REF_NAME"`)
+	want := []string{"make publish", "actions/attest-build-provenance", "actions/attest-build-provenance", show}
+	if len(got) < len(want) || !slices.Equal(got[len(got)-len(want):], want) {
+		t.Errorf("the steps are %q, want at their end %q", got, want)
 	}
 }
 

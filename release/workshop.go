@@ -33,6 +33,7 @@ type workshop struct {
 	digests  map[string]string              // SHA-256 of the files in out, hexadecimal
 	images   []made
 	licences *once
+	draft    bool // the release has a page already, which an earlier run has left as a draft
 }
 
 // mark is a file by which a folder is known as one that this command has made, and may replace.
@@ -273,7 +274,7 @@ func (w *workshop) deliver(ctx context.Context, publish bool) error {
 	} else {
 		fmt.Println("Nothing was pushed or signed. Publishing pushes the images and the chart to " + w.Registry + " and runs:")
 	}
-	for _, command := range append(w.signing(w.images, chart), w.page(slices.Sorted(maps.Keys(w.digests)))) {
+	for _, command := range slices.Concat(w.signing(w.images, chart), w.page(slices.Sorted(maps.Keys(w.digests)), w.draft)) {
 		fmt.Println("  " + strings.Join(command, " "))
 		if !publish {
 			continue
@@ -284,6 +285,7 @@ func (w *workshop) deliver(ctx context.Context, publish bool) error {
 		}
 		fmt.Println(out)
 	}
+	fmt.Println("The page is a draft until, after the attestations, the workflow runs:\n  " + strings.Join(w.showing(), " "))
 	return nil
 }
 
