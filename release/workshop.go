@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -113,11 +114,34 @@ func (w *workshop) build(ctx context.Context) error {
 	return nil
 }
 
+// passed are the settings of Go that a user may have and that change no program: where modules come from and are kept, and which Go builds.
+var passed = []string{"GOAUTH", "GOCACHE", "GOINSECURE", "GOMODCACHE", "GONOPROXY", "GONOSUMDB", "GOPATH", "GOPRIVATE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOVCS"}
+
+// environment is what a program is built in for a platform: of what a user could have set, in the environment or by go env -w, only what changes no program.
+func environment(ctx context.Context, dir string, p platform) ([]string, error) {
+	text, err := output(ctx, dir, "go", append([]string{"env", "-json"}, passed...)...)
+	if err != nil {
+		return nil, err
+	}
+	var settings map[string]string
+	if err := json.Unmarshal([]byte(text), &settings); err != nil {
+		return nil, fmt.Errorf("read go env: %w", err)
+	}
+	env := append(os.Environ(), "GOENV=off")
+	for _, name := range passed {
+		env = append(env, name+"="+settings[name])
+	}
+	return append(env, "GOOS="+p.OS, "GOARCH="+p.Arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"), nil
+}
+
 // compile builds one program. Without what Go reads of git: linkerFlags says it, and a checkout of another owner has none.
 func (w *workshop) compile(ctx context.Context, program string, p platform, to string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+w.linkerFlags(), "-o", to, "./cmd/"+program)
 	build.Dir = filepath.Join(w.root, modules[program])
-	build.Env = append(os.Environ(), "GOOS="+p.OS, "GOARCH="+p.Arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=") // what a user could have set
+	var err error
+	if build.Env, err = environment(ctx, build.Dir, p); err != nil {
+		return err
+	}
 	fmt.Printf("build %s for %s\n", program, p)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s for %s: %w\n%s", program, p, err, out)
