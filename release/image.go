@@ -74,11 +74,11 @@ func (r release) on(p platform, i image, programs map[string]string) (v1.Image, 
 	return mutate.ConfigFile(made, config)
 }
 
-// image makes the image for all platforms, as a folder in OCI's image layout.
+// image makes the image for all nodes, as a folder in OCI's image layout.
 func (r release) image(dir string, i image, programs map[platform]map[string]string) (made, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	m := made{image: i, Platforms: map[platform]string{}}
-	for _, p := range nodes {
+	for _, p := range r.Nodes {
 		one, err := r.on(p, i, programs[p])
 		if err != nil {
 			return made{}, err

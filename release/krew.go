@@ -23,7 +23,7 @@ guard asks for it.
 `,
 		},
 	}
-	for _, on := range commandLines {
+	for _, on := range r.CommandLines {
 		archive := r.archive(on)
 		p.Spec.Platforms = append(p.Spec.Platforms, index.Platform{
 			URI: repository + "/releases/download/" + r.Version + "/" + archive, Sha256: digests[archive], Bin: on.program("podgrace"),

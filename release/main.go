@@ -60,7 +60,7 @@ func run(ctx context.Context, o options) error {
 
 // read is the release of the commit that is checked out.
 func read(ctx context.Context, root string, o options) (release, error) {
-	r := release{Version: o.version, Registry: o.registry}
+	r := release{Version: o.version, Registry: o.registry, CommandLines: commandLines, Nodes: nodes}
 	text, err := output(ctx, root, "git", "log", "-1", "--format=%H %ct")
 	if err != nil {
 		return r, err

@@ -18,6 +18,8 @@ type release struct {
 	Commit   string
 	Date     time.Time // of the commit, in UTC
 	Registry string    // of the images, without a slash at its end
+	// CommandLines and Nodes are the platforms that it is made for: all of them, but in a test. Nodes are among CommandLines.
+	CommandLines, Nodes []platform
 }
 
 // tag is a semantic version with a v, and without build metadata, which tags of images can't have (semver.org 2.0.0).
@@ -121,7 +123,7 @@ func (r release) signing(images []made, chartDigest string) [][]string {
 	var commands [][]string
 	for _, i := range images {
 		commands = append(commands, []string{"cosign", "sign", "--yes", r.reference(i.Name) + "@" + i.Digest})
-		for _, p := range nodes {
+		for _, p := range r.Nodes {
 			for _, program := range i.Programs {
 				commands = append(commands, []string{"cosign", "attest", "--yes", "--type=cyclonedx", "--predicate=" + r.materials(program, p), r.reference(i.Name) + "@" + i.Platforms[p]})
 			}

@@ -15,6 +15,7 @@ import (
 
 var first = release{
 	Version: "v1.2.3", Commit: "0123456789abcdef0123456789abcdef01234567", Date: time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC), Registry: "registry.example.com/podgrace",
+	CommandLines: commandLines, Nodes: nodes,
 }
 
 func TestTag(t *testing.T) {

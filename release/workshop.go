@@ -88,20 +88,20 @@ func (w *workshop) write(name string, data []byte) error {
 	return os.WriteFile(filepath.Join(w.out, name), data, 0o644)
 }
 
-// build builds the programs of all platforms, each once.
+// build builds the programs of the release's platforms, each once.
 func (w *workshop) build(ctx context.Context) error {
 	wanted := map[platform][]string{}
-	for _, p := range commandLines {
+	for _, p := range w.CommandLines {
 		wanted[p] = []string{"podgrace"}
 	}
-	for _, p := range nodes {
+	for _, p := range w.Nodes {
 		for _, i := range images {
 			wanted[p] = append(wanted[p], i.Programs...)
 		}
 		slices.Sort(wanted[p])
 		wanted[p] = slices.Compact(wanted[p])
 	}
-	for _, p := range commandLines {
+	for _, p := range w.CommandLines {
 		w.programs[p] = map[string]string{}
 		for _, program := range wanted[p] {
 			to := filepath.Join(w.scratch, p.OS, p.Arch, p.program(program))
@@ -151,7 +151,7 @@ func (w *workshop) compile(ctx context.Context, program string, p platform, to s
 
 // archives packs the command line, and says what is in it.
 func (w *workshop) archives(context.Context) error {
-	for _, p := range commandLines {
+	for _, p := range w.CommandLines {
 		name, text := w.archive(p), bytes.Buffer{}
 		files, err := w.packed(p)
 		if err != nil {
@@ -192,7 +192,7 @@ func (w *workshop) containers(context.Context) error {
 			return err
 		}
 		w.images = append(w.images, m)
-		for _, p := range nodes {
+		for _, p := range w.Nodes {
 			for _, program := range i.Programs {
 				name := w.materials(program, p)
 				if w.digests[name] != "" { // of an image before
