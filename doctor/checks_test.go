@@ -24,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
@@ -92,12 +93,12 @@ func held(driver string) change {
 
 // gate has kubelets wait for nfs.csi.k8s.io, or not, and it be adopted.
 func gate(waits bool) change {
-	return csiDriver("nfs.csi.k8s.io", waits, v1alpha1.GatedAdopted)
+	return csiDriver("nfs.csi.k8s.io", waits, volumelock.AdoptedMark("u"))
 }
 
 func csiDriver(name string, waits bool, mark string) change {
 	return func(s *Snapshot) {
-		s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationGated: mark}}, Spec: storagev1.CSIDriverSpec{AttachRequired: &waits}})
+		s.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", Annotations: map[string]string{v1alpha1.AnnotationGated: mark}}, Spec: storagev1.CSIDriverSpec{AttachRequired: &waits}})
 	}
 }
 
@@ -250,12 +251,13 @@ func TestFindings(t *testing.T) {
 		"a driver that is not there":          {false, []change{locks("--drivers=nfs.csi.k8s.io")}, []string{"warning volume-lock-drivers: there is no CSIDriver of that name"}},
 		"a driver that is deleted while held": {false, []change{locks("--drivers=nfs.csi.k8s.io"), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: 1 of its volumes is held: an adoption was interrupted"}},
 		"a driver that was not adopted":       {false, []change{locks("--drivers=nfs.csi.k8s.io"), csiDriver("nfs.csi.k8s.io", true, ""), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: was not adopted"}},
+		"a driver that is a copy":             {false, []change{locks("--drivers=nfs.csi.k8s.io"), csiDriver("nfs.csi.k8s.io", true, volumelock.AdoptedMark("before")), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: was not adopted itself"}},
 		"a driver with an attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), func(s *Snapshot) {
 			s.Add(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", Finalizers: []string{"external-attacher/nfs-csi-k8s-io"}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.csi.k8s.io"}})
 		}}, []string{"error volume-lock-drivers: has an attacher of its own"}},
 		"a driver with a Deployment's attacher": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), has(attacher("nfs.csi.k8s.io")), has(attacher("nfs.csi.k8s.io.example"))}, []string{"warning volume-lock-drivers: two attachers of one driver"}},
 		"a policy of other drivers": {false, []change{locks("--drivers=nfs.csi.k8s.io,iscsi.csi.k8s.io"), gate(true), func(s *Snapshot) {
-			csiDriver("iscsi.csi.k8s.io", true, v1alpha1.GatedAdopted)(s)
+			csiDriver("iscsi.csi.k8s.io", true, volumelock.AdoptedMark("u"))(s)
 			for i := range s.AdmissionPolicies {
 				renderGated(&s.AdmissionPolicies[i], []string{"nfs.csi.k8s.io"})
 			}

@@ -276,7 +276,7 @@ func TestNodeGoneBesideConflict(t *testing.T) {
 func TestConflict(t *testing.T) {
 	f, _ := held()
 	driver := func(attach *bool) *storagev1.CSIDriver {
-		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: nfs, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach}}
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: nfs, UID: "driver", Annotations: map[string]string{v1alpha1.AnnotationGated: volumelock.AdoptedMark("driver")}}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach}}
 	}
 	yes := driver(new(true))
 	own := f.Attachment.DeepCopy()

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 )
 
 // attacherFinalizer begins the finalizer of an external-attacher that calls ControllerPublish (kubernetes-csi/external-attacher pkg/controller/util.go, GetFinalizerName).
@@ -28,13 +29,26 @@ func Conflict(name string, driver *storagev1.CSIDriver, a *storagev1.VolumeAttac
 	case driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired:
 		return fmt.Sprintf("CSIDriver %s says attachRequired: false, so that kubelets mount its volumes without waiting", name)
 	}
-	switch driver.Annotations[v1alpha1.AnnotationGated] {
-	case v1alpha1.GatedAdopted:
+	switch mark := driver.Annotations[v1alpha1.AnnotationGated]; {
+	case Adopted(driver):
 		return ""
-	case v1alpha1.GatedAdopting:
+	case mark == v1alpha1.GatedAdopting:
 		return fmt.Sprintf("driver %s is being adopted, and what nodes had mounted before is not known yet: kubectl podgrace volumelock adopt %[1]s goes on", name)
+	case strings.HasPrefix(mark, v1alpha1.GatedAdopted):
+		return fmt.Sprintf("CSIDriver %s has the annotation of another one (%s=%s), and was not adopted itself: %s: kubectl podgrace volumelock adopt %[1]s", name, v1alpha1.AnnotationGated, console.Bounded(mark, 80), unknown)
 	}
 	return fmt.Sprintf("CSIDriver %s was not adopted: %s: kubectl podgrace volumelock adopt %[1]s", name, unknown)
+}
+
+// AdoptedMark is the annotation podgrace.dev/gated of the CSIDriver of this UID once it is adopted. It names the UID since annotations are copied: by kubectl replace --force, by tools that put an
+// object back from a manifest or a backup. Between the one that was adopted and its copy there may have been one for which kubelets did not wait, and what they mounted then no lock knows.
+func AdoptedMark(uid types.UID) string {
+	return v1alpha1.GatedAdopted + "/" + string(uid)
+}
+
+// Adopted says whether this very CSIDriver was adopted.
+func Adopted(d *storagev1.CSIDriver) bool {
+	return d.UID != "" && d.Annotations[v1alpha1.AnnotationGated] == AdoptedMark(d.UID)
 }
 
 // OwnAttacher says of a VolumeAttachment that an attacher of the driver's own has it in its hands; empty: none has. It may be nil.

@@ -75,8 +75,8 @@
 // receipt for a boot counts, since which boots it has to be about is not known; once it is, the one counts that the Node has after the deletion, as ever: what was mounted without asking ended
 // with that boot or before it, and what was mounted since is in the list of whose Node it is. A Node whose status does not change is written every five minutes (kubelet's
 // nodeStatusReportFrequency), so that this takes some ten to fifteen minutes. What other nodes have mounted then
-// no lock knows: that is what adopting looks for. So a driver is gated only once it was adopted, which its CSIDriver says by an annotation (podgrace.dev/gated); where that is missing, or there is no
-// CSIDriver, nothing is attached and nothing released, though kubelets ask. When the annotation comes back to the same CSIDriver nothing begins anew. Assumed is that no decision is under way
+// no lock knows: that is what adopting looks for. So a driver is gated only once it was adopted, which its CSIDriver says by an annotation with its own UID (podgrace.dev/gated); where that is missing, or of another CSIDriver, of which
+// this one is a copy, or there is no CSIDriver, nothing is attached and nothing released, though kubelets ask. When the annotation comes back to the same CSIDriver nothing begins anew. Assumed is that no decision is under way
 // while the CSIDriver is made anew so.
 //
 // By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs

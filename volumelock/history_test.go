@@ -190,6 +190,13 @@ var mutants = map[string]mutantWorld{
 			}
 		}
 	}),
+	"a mark that was copied counts": facts(6958549368972117047, func(a *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		for _, why := range []*string{&a.Conflict, &r.Conflict} {
+			if strings.Contains(*why, "the annotation of another one") {
+				*why = ""
+			}
+		}
+	}),
 	"what a driver held that is not gated any more is released as ever": facts(2803904957021988995, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Conflict = "" }),
 	"what another attacher has attached stays attached":                 facts(11563271165867795694, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) { a.Withdrawn = a.Now }),
 	"a confirmation of before counts": facts(14226384801820624291, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {

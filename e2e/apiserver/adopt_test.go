@@ -100,7 +100,7 @@ func TestAdoptDriver(t *testing.T) {
 	if err := kube.Get(t.Context(), client.ObjectKey{Name: name}, &now); err != nil {
 		t.Fatal(err)
 	}
-	if !*now.Spec.AttachRequired || !*now.Spec.PodInfoOnMount || !slices.Equal(now.Spec.VolumeLifecycleModes, driver.Spec.VolumeLifecycleModes) || now.Labels["tier"] != "storage" || now.Annotations[v1alpha1.AnnotationGated] != v1alpha1.GatedAdopted {
+	if !*now.Spec.AttachRequired || !*now.Spec.PodInfoOnMount || !slices.Equal(now.Spec.VolumeLifecycleModes, driver.Spec.VolumeLifecycleModes) || now.Labels["tier"] != "storage" || !volumelock.Adopted(&now) {
 		t.Errorf("it is %+v", now)
 	}
 	var all v1alpha1.VolumeLockList

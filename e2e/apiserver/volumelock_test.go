@@ -248,7 +248,11 @@ func TestVolumeLockHasWhatItNeeds(t *testing.T) {
 
 	const handle = "server#share"
 	inUse := volumelock.InUseName(gated, handle)
-	s.Create(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: gated, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}})
+	d, err := podgrace.CreateAdopted(t.Context(), s.Client, gated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), d) })
 	s.Create(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "locked"}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: gated, VolumeHandle: handle}},

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
@@ -88,10 +89,15 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	for _, name := range []string{gated, beside} {
-		if _, err := b.kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("make CSIDriver %s: %w", name, err)
-		}
+	kube, err := client.New(c.Config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	if _, err := podgrace.CreateAdopted(ctx, kube, gated); err != nil { // what was not adopted is not attached
+		return err
+	}
+	if _, err := b.kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: beside}}, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make CSIDriver %s: %w", beside, err)
 	}
 	if err := watch(ctx, b.kube, b.watcher.see, trivial(ctx, b.kube)); err != nil {
 		return err

@@ -6,10 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -46,6 +50,19 @@ func gate(o *unstructured.Unstructured, drivers []string) {
 			_ = unstructured.SetNestedSlice(o.Object, conditions, "spec", "matchConditions") // it was one
 		}
 	}
+}
+
+// CreateAdopted makes a CSIDriver for which kubelets wait, and marks it as adopted: nothing of it is mounted yet. The mark has its UID, so that it comes second.
+func CreateAdopted(ctx context.Context, kube client.Client, name string) (*storagev1.CSIDriver, error) {
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
+	if err := kube.Create(ctx, d); err != nil {
+		return nil, fmt.Errorf("make CSIDriver %s: %w", name, err)
+	}
+	d.Annotations = map[string]string{v1alpha1.AnnotationGated: volumelock.AdoptedMark(d.UID)}
+	if err := kube.Update(ctx, d); err != nil {
+		return nil, fmt.Errorf("mark CSIDriver %s as adopted: %w", name, err)
+	}
+	return d, nil
 }
 
 // BuildVolumeLock compiles the volume lock into a folder and returns the program's path.

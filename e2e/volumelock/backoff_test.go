@@ -33,7 +33,7 @@ func TestErrorIsNoDelay(t *testing.T) {
 	const beside = "beside.example.org"
 	t.Parallel()
 	l := newLab(t, "backoff", iscsi)
-	l.Create(t, csiDriver(beside))
+	l.adopted(t, beside)
 	l.start(t)
 	pv := l.disk(t, "db", "1")
 	first := l.pod(t, "db-1", "db", l.a)

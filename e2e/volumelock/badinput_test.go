@@ -101,7 +101,7 @@ func TestDriverThatAttaches(t *testing.T) {
 	const attaches = "attaches.example.org"
 	t.Parallel()
 	l := newLab(t, "attaches", "gated.example.org")
-	l.Create(t, csiDriver(attaches))
+	l.adopted(t, attaches)
 	foreign := l.newVolume("foreign", "1")
 	foreign.Spec.CSI.Driver = attaches
 	l.Create(t, foreign)

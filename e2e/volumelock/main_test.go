@@ -62,7 +62,7 @@ func newLab(t *testing.T, name, driver string) *lab {
 		t.Fatal(err)
 	}
 	if driver != iscsi {
-		l.Create(t, csiDriver(driver))
+		l.adopted(t, driver)
 	}
 	l.namespace = l.Namespace(t)
 	t.Cleanup(func() { l.end(t) })
@@ -84,7 +84,10 @@ func (l *lab) prepare(ctx context.Context) (err error) {
 	if program != "" {
 		return nil
 	}
-	if err := errors.Join(podgrace.AllowVolumeLock(ctx, l.Cluster), podgrace.AllowFencer(ctx, l.Cluster), l.Client.Create(ctx, csiDriver(iscsi)), l.AddNode(ctx, "c", nil)); err != nil {
+	if err := errors.Join(podgrace.AllowVolumeLock(ctx, l.Cluster), podgrace.AllowFencer(ctx, l.Cluster), l.AddNode(ctx, "c", nil)); err != nil {
+		return err
+	}
+	if _, err = podgrace.CreateAdopted(ctx, l.Client, iscsi); err != nil {
 		return err
 	}
 	if kubeconfig, err = podgrace.VolumeLockKubeconfig(l.Cluster); err != nil {
@@ -119,9 +122,18 @@ func (l *lab) end(t *testing.T) {
 	}
 }
 
-// csiDriver is one that was adopted when nothing of it was mounted.
-func csiDriver(name string) *storagev1.CSIDriver {
-	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
+// adopted makes a CSIDriver that was adopted when nothing of it was mounted, and is gone with the test.
+func (l *lab) adopted(t *testing.T, name string) {
+	t.Helper()
+	d, err := podgrace.CreateAdopted(t.Context(), l.Client, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(l.Client.Delete(context.Background(), d)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // join adds a node with a kubelet, which ends with the test, and the Node with it.

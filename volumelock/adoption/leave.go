@@ -43,7 +43,7 @@ func Leave(f *Facts, despite ...Code) *Leaving {
 		gated = false
 	default:
 		l.Old, l.New = d, anew(d, false, "")
-		if d.Annotations[v1alpha1.AnnotationGated] == "" {
+		if StageOf(d, nil) == Attaches {
 			l.Obstacles = append(l.Obstacles, Obstacle{Code: NotAdopted, What: "kubectl podgrace volumelock adopt has not gated it, so that it may be one that attaches by itself",
 				Help: "with attachRequired: false the volumes of such a driver are never attached, and can't be mounted"})
 		}

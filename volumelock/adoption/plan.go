@@ -145,7 +145,7 @@ func StageOf(d, kept *storagev1.CSIDriver) Stage {
 		return Ungated
 	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting:
 		return Adopting
-	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopted:
+	case volumelock.Adopted(d):
 		return Adopted
 	}
 	return Attaches

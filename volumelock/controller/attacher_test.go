@@ -31,11 +31,15 @@ import (
 const driver = "nfs.csi.k8s.io"
 
 var (
-	began   = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	adopted = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}
-	inUse   = volumelock.InUseName(driver, "handle")
-	quiet   = log.IntoContext(context.Background(), logr.Discard())
+	began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	inUse = volumelock.InUseName(driver, "handle")
+	quiet = log.IntoContext(context.Background(), logr.Discard())
 )
+
+// adopted is what the CSIDriver of a UID has that was adopted.
+func adopted(uid types.UID) map[string]string {
+	return map[string]string{v1alpha1.AnnotationGated: volumelock.AdoptedMark(uid)}
+}
 
 // cluster is an Attacher on a fake API, with two nodes and one volume.
 type cluster struct {
@@ -56,7 +60,7 @@ func fakeAPI(objects []client.Object) client.WithWatch {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	objects := []client.Object{
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, Annotations: adopted}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "driver-1", Annotations: adopted("driver-1")}},
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "handle", VolumeAttributes: map[string]string{"server": "filer", "share": "/srv"}}}}},
 	}
@@ -446,7 +450,7 @@ func TestNotAdopted(t *testing.T) {
 	if c.lock() != nil || c.attachment("a").Status.Attached {
 		t.Fatal("it is attached, and what was mounted before nobody knows")
 	}
-	d.Annotations = adopted
+	d.Annotations = adopted(d.UID)
 	c.must(c.Client.Update(context.Background(), &d))
 	c.settle()
 	if c.lock() == nil || !c.attachment("a").Status.Attached {
@@ -457,7 +461,7 @@ func TestNotAdopted(t *testing.T) {
 // makeDriver makes the CSIDriver anew: attachRequired can't be changed.
 func (c *cluster) makeDriver(uid types.UID, gated bool) *storagev1.CSIDriver {
 	c.t.Helper()
-	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid, Annotations: adopted}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid, Annotations: adopted(uid)}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
 	c.must(c.Client.Delete(context.Background(), d))
 	c.must(c.Client.Create(context.Background(), d))
 	return d

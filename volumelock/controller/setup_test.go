@@ -99,7 +99,7 @@ func TestManyReleases(t *testing.T) {
 	for i := range volumes {
 		v := volumelock.Volume{Driver: driver, Key: fmt.Sprint(i), Identity: v1alpha1.VolumeByHandle}
 		names[i] = v.LockName()
-		l := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: names[i]}, Spec: v1alpha1.VolumeLockSpec{Driver: driver, Volume: v.Key, Identity: v.Identity, VolumeHandle: v.Key,
+		l := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: names[i]}, Spec: v1alpha1.VolumeLockSpec{Driver: driver, Volume: v.Key, Identity: v.Identity, VolumeHandle: v.Key, DriverUID: "driver-1",
 			Node: v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}, Attachment: v1alpha1.AttachmentReference{Name: "va", UID: "va"}},
 			Status: v1alpha1.VolumeLockStatus{Release: &v1alpha1.VolumeRelease{Attachment: "va", BootID: "boot-a"}}}
 		c.must(c.Client.Create(context.Background(), l))

@@ -85,7 +85,6 @@ func play(all []event, mutant func(*World), log *strings.Builder) (w *World, bad
 			w.adopt(w.Machines[0], 0)
 		case 1: // a chart says attachRequired: true, and nobody has looked what is mounted
 			w.before()
-			w.unseen = true
 			w.mark("")
 		}
 	}
@@ -116,6 +115,8 @@ func happen(w *World, e event) {
 		m.sync(w)
 	case e.what == 49 && e.cut < 4:
 		Ungated(w, m, v, e.which, e.cut)
+	case e.what == 49 && e.cut == 4:
+		Copied(w, m, v, e.which)
 	case e.what < 50:
 		m.step(w, v, e.which%5)
 	case e.what < 58:
@@ -217,6 +218,18 @@ func Ungated(w *World, m *Machine, v, cut, how int) {
 		func() { ComeUp(w, m, v, cut) }, w.ungate, look, look, boot, func() { w.podComes(m, v) }, func() { m.step(w, v, 0) }, func() { m.step(w, v, 1) }, func() { m.step(w, v, 2) },
 		func() { m.sync(w) }, func() { w.detach(v, m.name, false) }, look, func() { w.Whole(&Attacher{}, AttachmentName(v, m.name)) }, look, look, look, func() { m.sync(w) }, look, look, look,
 		func() { m.sync(w) }, look, w.adopted, release, release, release, release, answer, answer, answer, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
+	} {
+		if i > cut {
+			return
+		}
+		do()
+	}
+}
+
+// Copied is a CSIDriver that is made anew twice, with its annotation: first one that is not gated, and a pod on a node mounts the volume, then as it was, and a pod comes to another one.
+func Copied(w *World, m *Machine, v, cut int) {
+	for i, do := range []func(){
+		w.ungate, func() { ComeUp(w, m, v, 20) }, func() { w.makeDriver(true) }, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
 	} {
 		if i > cut {
 			return
@@ -355,7 +368,9 @@ func machineHappens(w *World, m *Machine, v, which int) {
 	case 14: // somebody takes the finalizer away
 		if which > 40 {
 			w.makeDriver(true)
-			w.adopted()
+			if which%2 > 0 {
+				w.adopted()
+			}
 		} else if which > 30 {
 			w.otherAttacher(v, m.name)
 		} else if a := w.attachments[AttachmentName(v, m.name)]; a != nil {

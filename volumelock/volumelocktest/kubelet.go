@@ -31,6 +31,7 @@ type Machine struct {
 type mount struct {
 	wanted     bool // by a pod: desired state of world
 	ungated    bool // it needs not be attached, as the kubelet knew when that pod came
+	unlocked   bool // nobody held the volume when such a pod came, so that only an adoption finds it
 	reported   bool // as in use, so that it may go on
 	known      bool // actual state of world
 	attachable bool // in the actual state of world
@@ -200,7 +201,7 @@ func (m *Machine) restart(w *World, pods [2]bool) {
 	m.sending = nil
 	for i := range m.volumes {
 		v := &m.volumes[i]
-		*v = mount{mounted: v.mounted || v.passed, known: v.mounted || v.passed, attachable: attachedTo(n, i), wanted: pods[i] && v.wanted && (w.gated() || w.holder(m)), ungated: !w.gated()}
+		*v = mount{mounted: v.mounted || v.passed, known: v.mounted || v.passed, attachable: attachedTo(n, i), wanted: pods[i] && v.wanted && (w.gated() || w.alone(m)), ungated: !w.gated(), unlocked: v.unlocked}
 	}
 	m.informer = n
 	w.log("kubelet %s is restarted: %+v", m.name, m.volumes)
@@ -248,7 +249,7 @@ func (m *Machine) step(w *World, i, what int) {
 		}
 	case 4: // MarkVolumeAsDetached
 		if v.known && !v.mounted && !v.passed && !v.wanted {
-			v.known, v.misled = false, false
+			v.known, v.misled, v.unlocked = false, false, false
 		}
 	}
 }

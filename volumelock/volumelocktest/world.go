@@ -41,14 +41,13 @@ func nameInUse(v int) corev1.UniqueVolumeName {
 // What is assumed: see doc.go. A machine never has two kernels; one that takes another's name finds no VolumeAttachment of before; a request that a kubelet has given up on does not
 // outlive its boot, but while it is not known which boot mounted without asking and nothing is mounted by asking, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
 // restarted that has mounted what was detached because its stored list lacked it; people confirm what is so, once the kubelet is done with the volume. While the driver is not gated pods come
-// to the node alone that holds the lock, and no decision is under way when that begins. Whoever adopts sees all that is mounted, and no other attacher runs before that.
+// to one node alone, which is any where nobody holds the lock, and no decision is under way when that begins. Whoever adopts sees all that is mounted and no lock knew, and no other attacher runs before that.
 type World struct {
 	revision, ids, clock int
 	nodes                map[string]*corev1.Node
 	attachments          map[string]*storagev1.VolumeAttachment
 	driver               *storagev1.CSIDriver // nil: there is none
 	lock                 *v1alpha1.VolumeLock
-	unseen               bool // what is mounted from before no VolumeLock knows
 	receipts             []v1alpha1.FenceReceipt
 	forgotten            map[types.UID]bool // VolumeAttachments that the attach/detach controller takes for detached: withdrawn, and not attached again (it looks once a minute)
 	Machines             []*Machine
@@ -74,7 +73,7 @@ type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byRecei
 func New() *World {
 	w := &World{nodes: map[string]*corev1.Node{}, attachments: map[string]*storagev1.VolumeAttachment{}, forgotten: map[types.UID]bool{}, Unguarded: map[string]bool{}, attachers: make([]Attacher, 3), log: func(string, ...any) {}}
 	w.makeDriver(true)
-	w.mark(v1alpha1.GatedAdopted)
+	w.mark(volumelock.AdoptedMark(w.driver.UID))
 	for i := range 3 {
 		m := &Machine{name: fmt.Sprintf("n%d", i), nodes: map[types.UID]bool{}}
 		w.Machines = append(w.Machines, m)
@@ -89,9 +88,13 @@ func (w *World) uid(of string) types.UID {
 	return types.UID(of + strconv.Itoa(w.ids))
 }
 
-// makeDriver makes the CSIDriver anew, which nobody has adopted yet.
+// makeDriver makes the CSIDriver anew, with the annotation of the one before, as kubectl replace --force does. Nobody has adopted it yet.
 func (w *World) makeDriver(gated bool) {
-	w.driver = &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver, UID: w.uid("driver-")}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver, UID: w.uid("driver-")}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
+	if w.driver != nil {
+		d.Annotations = w.driver.Annotations
+	}
+	w.driver = d
 	w.log("the CSIDriver is made anew, gated: %t", gated)
 }
 
@@ -116,22 +119,21 @@ func (w *World) loseDriver() {
 // gated says whether kubelets wait.
 func (w *World) gated() bool { return w.driver == nil || *w.driver.Spec.AttachRequired }
 
-// adopted has the driver be gated: there is a CSIDriver for which kubelets wait, and what a machine has mounted from before has its lock. That is looked for once only: whoever makes a CSIDriver
-// anew that was adopted may copy the annotation, and what its locks know has to be enough.
+// adopted has the driver be gated: there is a CSIDriver for which kubelets wait, and what a machine has mounted that no lock knew has its lock. Of what one did know that has to be enough: an
+// adoption finds it only while its pods are there.
 func (w *World) adopted() {
 	if w.driver == nil || !w.gated() {
 		w.makeDriver(true)
 	}
-	if w.driver.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopted {
+	if volumelock.Adopted(w.driver) {
 		return
 	}
 	for _, m := range w.Machines {
 		for i, v := range m.volumes {
-			if !w.unseen {
-				break
-			}
-			switch before := v.ungated && v.wanted || (v.known || v.mounted || v.passed) && !v.attachable; {
-			case !before || w.lock != nil:
+			switch before := v.unlocked && (v.ungated && v.wanted || v.known || v.mounted || v.passed); {
+			case !before || w.holder(m):
+			case w.lock != nil:
+				return // it is locked for another one
 			case w.nodes[m.name] == nil || w.nodes[m.name].Status.NodeInfo.BootID != m.boot:
 				return // whose volume it is can't be told
 			default:
@@ -139,8 +141,7 @@ func (w *World) adopted() {
 			}
 		}
 	}
-	w.unseen = false
-	w.mark(v1alpha1.GatedAdopted)
+	w.mark(volumelock.AdoptedMark(w.driver.UID))
 }
 
 func driverUID(d *storagev1.CSIDriver) types.UID {
@@ -152,7 +153,7 @@ func driverUID(d *storagev1.CSIDriver) types.UID {
 
 // ungate has the driver not be gated: pods that wait for the volume then mount it without asking (findAndRemoveDeletedPods).
 func (w *World) ungate() {
-	if !w.gated() || w.lock == nil || w.deciding {
+	if !w.gated() || w.deciding {
 		return
 	}
 	w.attachers = make([]Attacher, len(w.attachers))
@@ -160,10 +161,10 @@ func (w *World) ungate() {
 	w.Seen.ungated++
 	for _, m := range w.Machines {
 		for i := range m.volumes {
-			if v := &m.volumes[i]; v.wanted && !w.holder(m) {
+			if v := &m.volumes[i]; v.wanted && !w.alone(m) {
 				m.podGoes(i)
 			} else if v.wanted {
-				v.ungated = true
+				v.ungated, v.unlocked = true, v.unlocked || w.lock == nil
 			}
 		}
 	}
@@ -171,6 +172,16 @@ func (w *World) ungate() {
 
 // holder says whether a machine has the lock, also by a Node that it was before.
 func (w *World) holder(m *Machine) bool { return w.lock != nil && m.nodes[w.lock.Spec.Node.UID] }
+
+// alone says whether pods may come to a machine while the driver is not gated: to whoever holds the lock, else to the first one.
+func (w *World) alone(m *Machine) bool {
+	if w.lock != nil {
+		return w.holder(m)
+	}
+	return !slices.ContainsFunc(w.Machines, func(o *Machine) bool {
+		return o != m && slices.ContainsFunc(o.volumes[:], func(v mount) bool { return v.wanted || v.known || v.passed || v.mounted })
+	})
+}
 
 // Now is what time it is: a second later with each event.
 func (w *World) Now() time.Time { return began.Add(time.Duration(w.clock) * time.Second) }
@@ -203,12 +214,13 @@ func AttachmentName(v int, node string) string {
 
 // podComes has a pod come to a node, and its attachment.
 func (w *World) podComes(m *Machine, v int) {
-	if !w.gated() && !w.holder(m) {
+	if !w.gated() && !w.alone(m) {
 		return
 	}
 	if m.runs && m.linked && !m.volumes[v].wanted {
 		w.log("a pod for %s comes to %s", volumes[v].Name, m.name)
-		m.volumes[v].wanted, m.volumes[v].ungated = true, !w.gated()
+		k := &m.volumes[v]
+		k.wanted, k.ungated, k.unlocked = true, !w.gated(), k.unlocked || !w.gated() && w.lock == nil
 	}
 	if w.gated() {
 		w.makeAttachment(v, m.name)
@@ -217,13 +229,14 @@ func (w *World) podComes(m *Machine, v int) {
 
 // before has the first machine have the volume from before its driver was gated.
 func (w *World) before() {
-	w.Machines[0].volumes[0] = mount{wanted: true, ungated: true, known: true, mounted: true}
+	w.Machines[0].volumes[0] = mount{wanted: true, ungated: true, unlocked: true, known: true, mounted: true}
 	w.log("n0 has %s from before", volumes[0].Name)
 }
 
 // adopt makes the lock of what a machine has from before.
 func (w *World) adopt(m *Machine, i int) {
 	n := w.nodes[m.name]
+	m.volumes[i].unlocked = false
 	v, _ := volumelock.VolumeOf(volumes[i])
 	w.lock = &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: w.uid("lock-"), ResourceVersion: w.next()}, Spec: v1alpha1.VolumeLockSpec{
 		Driver: Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: volumes[i].Name, VolumeHandle: volumes[i].Spec.CSI.VolumeHandle, Adopted: true, DriverUID: w.driver.UID,

@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/volumelock/adoption"
 )
 
@@ -298,7 +299,7 @@ func (a *Adopter) settle(ctx context.Context, driver string) (bool, error) {
 			}
 			fmt.Fprintf(out, "Adopted %s of pods that came meanwhile.\n", console.Plural(len(p.Locks), "volume", "volumes"))
 		default:
-			if err := mark(ctx, client.WithFieldOwner(a.Kube, fieldManager), f.Object, v1alpha1.GatedAdopted); err != nil {
+			if err := mark(ctx, client.WithFieldOwner(a.Kube, fieldManager), f.Object, volumelock.AdoptedMark(f.Object.UID)); err != nil {
 				return false, err
 			}
 			fmt.Fprintf(out, "Driver %s is adopted: new mounts of its volumes wait for the volume lock.\n", driver)

@@ -60,7 +60,14 @@ func adopter(kube client.Client, out *bytes.Buffer) *Adopter {
 }
 
 func newKube(list ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(NewScheme()).WithReturnManagedFields().WithObjects(list...).Build()
+	uids := 0
+	return fake.NewClientBuilder().WithScheme(NewScheme()).WithReturnManagedFields().WithObjects(list...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			uids++
+			o.SetUID(types.UID(fmt.Sprintf("made-%d", uids))) // as the API server does
+			return c.Create(ctx, o, opts...)
+		},
+	}).Build()
 }
 
 func get[T client.Object](t *testing.T, kube client.Client, name string, into T) T {
@@ -83,7 +90,7 @@ func locked(t *testing.T, kube client.Client) []v1alpha1.VolumeLock {
 func adopted(t *testing.T, kube client.Client) {
 	t.Helper()
 	d := get(t, kube, driver, &storagev1.CSIDriver{})
-	if d.UID == "old" || !*d.Spec.AttachRequired || d.Annotations[v1alpha1.AnnotationGated] != v1alpha1.GatedAdopted {
+	if d.UID == "old" || !*d.Spec.AttachRequired || !volumelock.Adopted(d) {
 		t.Errorf("the CSIDriver is %+v", d)
 	}
 	if !*d.Spec.PodInfoOnMount || *d.Spec.FSGroupPolicy != storagev1.FileFSGroupPolicy || d.Labels["tier"] != "storage" || d.Annotations["note"] != "kept" {
@@ -229,7 +236,7 @@ func TestMarksNewCluster(t *testing.T) {
 	if done, err := adopter(kube, out).Adopt(t.Context(), driver); !done || err != nil {
 		t.Fatalf("%t, %v\n%s", done, err, out)
 	}
-	if d := get(t, kube, driver, &storagev1.CSIDriver{}); d.UID != "old" || d.Annotations[v1alpha1.AnnotationGated] != v1alpha1.GatedAdopted || len(locked(t, kube)) > 0 {
+	if d := get(t, kube, driver, &storagev1.CSIDriver{}); d.UID != "old" || !volumelock.Adopted(d) || len(locked(t, kube)) > 0 {
 		t.Errorf("the CSIDriver is %+v", d)
 	}
 }

@@ -83,7 +83,7 @@ func TestInterrupted(t *testing.T) {
 	anew.Spec.AttachRequired, anew.CreationTimestamp = new(true), made
 	anew.Annotations = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopting}
 	adopted := anew.DeepCopy()
-	adopted.Annotations[v1alpha1.AnnotationGated] = v1alpha1.GatedAdopted
+	adopted.Annotations[v1alpha1.AnnotationGated] = volumelock.AdoptedMark(adopted.UID)
 	copied := func(attach bool) *corev1.ConfigMap {
 		d := adopted.DeepCopy()
 		d.Spec.AttachRequired = &attach

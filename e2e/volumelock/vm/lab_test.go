@@ -203,11 +203,19 @@ func (l *lab) gate(t *testing.T) {
 // csiDriver says whether the driver's volumes are attached before they are mounted; if so it was adopted when none was.
 func (l *lab) csiDriver(t *testing.T, attach bool) {
 	t.Helper()
-	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}}
-	if attach {
-		d.Annotations = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopted}
+	if !attach {
+		l.Create(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}})
+		return
 	}
-	l.Create(t, d)
+	d, err := podgrace.CreateAdopted(t.Context(), l.Client, driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(l.Client.Delete(context.Background(), d)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // claim makes a ReadWriteOnce volume of the one export, and the claim that is bound to it. Both have the name.
