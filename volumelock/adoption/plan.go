@@ -224,7 +224,7 @@ func (p *Plan) volumeLock(f *Facts) {
 func (p *Plan) uses(f *Facts) {
 	all, shared := f.uses()
 	p.Shared = shared
-	if p.Stage == Adopting || p.Stage == Attaches { // who waits for the gate has its volume in volumesInUse, and so does who has mounted it, once its kubelet was started anew
+	if p.Stage != Ungated { // who waits for the gate, which kubelets do without a CSIDriver, too, has its volume in volumesInUse, and so does who has mounted it, once its kubelet was started anew
 		all = slices.DeleteFunc(all, func(u use) bool { return f.gated(&u) && (!u.begun || f.attached(&u)) })
 		for _, u := range all {
 			if !u.begun {

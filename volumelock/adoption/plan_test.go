@@ -79,6 +79,32 @@ func TestSilent(t *testing.T) {
 	}
 }
 
+// An adoption that was interrupted goes on once its pod has moved: without a CSIDriver kubelets wait as they do for the gate, so that the pod waits for whoever has the lock.
+func TestMovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	const handle = "h"
+	pv := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data"},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}}}}
+	v, err := volumelock.VolumeOf(&pv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for attach, stage := range map[bool]Stage{false: Ungated, true: Deleted} {
+		f := Facts{Driver: driver, Gated: []string{driver}, Kept: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}}, Volumes: []corev1.PersistentVolume{pv},
+			Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "b"}, VolumesInUse: []corev1.UniqueVolumeName{volumelock.InUseName(driver, handle)},
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}},
+			Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0"}, Spec: corev1.PodSpec{NodeName: "n",
+				Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}},
+			Locks: []v1alpha1.VolumeLock{{ObjectMeta: metav1.ObjectMeta{Name: v.LockName()}, Spec: v1alpha1.VolumeLockSpec{Driver: driver, Node: v1alpha1.BootReference{Name: "m", UID: "v"}, Adopted: true}}}}
+		if !attach {
+			f.Object = &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "old"}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}}
+		}
+		if p := PlanFor(&f); p.Stage != stage || p.Refused() != (stage == Ungated) {
+			t.Errorf("%s: %+v", stage, p)
+		}
+	}
+}
+
 // A VolumeLock of before counts where it is of this Node: that its boot may have mounted without asking the volume lock sees by the CSIDriver's UID. One of another Node stands against it, until
 // a person confirms its release, under the CSIDriver that there is.
 func TestLockOfBefore(t *testing.T) {
