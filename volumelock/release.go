@@ -52,6 +52,8 @@ var (
 	mounted = policy.Reason{Code: "StillInUse", Short: "the node's kubelet does not say that it has unmounted the volume"}
 	silent  = policy.Reason{Code: "NodeSilent", Short: "the node is not ready, so that nobody knows whether it has unmounted the volume",
 		Help: "It is released once the node answers, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known to be off."}
+	silentUngated = policy.Reason{Code: "NodeSilentUngated", Short: "the node is not ready, and which boot of it may have mounted the volume without asking is not known",
+		Help: "No receipt that a boot is off counts yet; one that the instance is terminated does, or a person (kubectl podgrace volumelock confirm), or the node comes back and is rebooted."}
 	gone = policy.Reason{Code: "NodeGone", Short: "the Node is gone, and whether its machine has unmounted the volume nobody knows",
 		Help: "It is released by a receipt that its instance is terminated, or by its annotation podgrace.dev/confirm-release if it is known to be off."}
 	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume was detached by force while the node used it, after which its kubelet's word is no proof",
@@ -278,9 +280,17 @@ func (x *releasing) known() *Decision {
 		return x.said(otherNode, "")
 	}
 	if beat := heartbeat(x.Node); beat.IsZero() {
-		return x.said(silent, "")
+		return x.quiet()
 	}
 	return nil
+}
+
+// quiet is about a node that does not answer. While it is not known which boot a receipt has to be about none counts (deleted, proof).
+func (x *releasing) quiet() *Decision {
+	if Unsettled(x.Lock) {
+		return x.said(silentUngated, "")
+	}
+	return x.said(silent, "")
 }
 
 // adopted: a kubelet that mounted without the gate has no say by that boot: the one that is heard of twice since (settle), or answers the first question since (answer), for that one runs
@@ -301,7 +311,7 @@ func (x *releasing) forced() *Decision {
 		return nil
 	}
 	if !ready(x.Node) {
-		return x.said(silent, "")
+		return x.quiet()
 	}
 	return x.said(byForce, "")
 }
@@ -346,7 +356,7 @@ func (x *releasing) answer() *Decision {
 	beat := heartbeat(x.Node)
 	switch {
 	case x.listed() && !ready(x.Node):
-		return x.said(silent, "")
+		return x.quiet()
 	case x.listed():
 		return x.said(mounted, "node %s still lists it as in use (status.volumesInUse)", x.Node.Name)
 	case !r.Asked.Before(&beat):

@@ -236,6 +236,15 @@ func TestRelease(t *testing.T) {
 			f.Node = node("n1", 100, volumelock.InUseName(nfs, "handle"))
 			f.Node.Status.Conditions[0].Status, f.Lock.Status.Release.Asked = corev1.ConditionUnknown, beat(100)
 		}), "NodeSilent", "note"},
+		"a silent node of which no boot is known": {after(func(f *volumelock.ReleaseFacts) {
+			f.Node = node("n1", 100, volumelock.InUseName(nfs, "handle"))
+			f.Lock.Spec.Adopted, f.Lock.Status.Heard = true, &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: *beat(100)}
+			f.Node.Status.Conditions[0].Status, f.Lock.Status.Release.Asked = corev1.ConditionUnknown, beat(100)
+		}), "NodeSilentUngated", "note"},
+		"detached by force from a silent node of which no boot is known": {after(func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted, f.Lock.Status.Heard = true, &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: *beat(100)}
+			f.Lock.Status.DistrustedBootID, f.Node.Status.Conditions[0].Status = "boot-1", corev1.ConditionUnknown
+		}), "NodeSilentUngated", "note"},
 		"the taint out-of-service is no evidence": {after(func(f *volumelock.ReleaseFacts) {
 			f.Node = node("n1", 100, volumelock.InUseName(nfs, "handle"))
 			f.Node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}

@@ -209,7 +209,7 @@ func (f NodeFacts) attachmentRows(p *console.Page) {
 	}
 	p.Table("Volumes", rows)
 	if locked > 0 {
-		p.Row("", fmt.Sprintf("Of these the node holds %d by a VolumeLock: once it is confirmed off, each goes to the next node that wants it, when its VolumeAttachment is deleted; but for what was adopted and has not answered since, which is confirmed itself (kubectl podgrace volumelock confirm).", locked))
+		p.Row("", fmt.Sprintf("Of these the node holds %d by a VolumeLock: once it is confirmed off, each goes to the next node that wants it, when its VolumeAttachment is deleted; but for those of which it is not known which boot may have mounted them without asking: adopted, or the CSIDriver made anew, and the node has neither answered nor sent two later heartbeats since. Each of these is confirmed itself (kubectl podgrace volumelock confirm).", locked))
 	}
 }
 
