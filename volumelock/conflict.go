@@ -25,7 +25,7 @@ func Conflict(name string, driver *storagev1.CSIDriver, a *storagev1.VolumeAttac
 	const unknown = "what nodes had mounted before nobody knows"
 	switch {
 	case driver == nil:
-		return fmt.Sprintf("there is no CSIDriver %s, so that it was not adopted: %s: make one with attachRequired: true, then kubectl podgrace volumelock adopt %[1]s", name, unknown)
+		return fmt.Sprintf("there is no CSIDriver %s, so that it was not adopted: %s: kubectl podgrace volumelock adopt %[1]s goes on if that was interrupted (kubectl podgrace volumelock list); else make the CSIDriver as the driver comes with it, but with attachRequired: true, and give that command", name, unknown)
 	case driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired:
 		return fmt.Sprintf("CSIDriver %s says attachRequired: false, so that kubelets mount its volumes without waiting", name)
 	}

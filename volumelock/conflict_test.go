@@ -11,6 +11,16 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
+// TestConflictWithoutDriver: a CSIDriver that is made by hand after an adoption was interrupted has not what the copy has that is kept of it. So that comes first.
+func TestConflictWithoutDriver(t *testing.T) {
+	t.Parallel()
+	why := Conflict("nfs.csi.k8s.io", nil, nil)
+	first, byHand := strings.Index(why, "kubectl podgrace volumelock adopt nfs.csi.k8s.io goes on if that was interrupted (kubectl podgrace volumelock list)"), strings.Index(why, "make the CSIDriver")
+	if first < 0 || byHand < first {
+		t.Error(why)
+	}
+}
+
 // What nodes had mounted before is known when the mark says so of this very CSIDriver, and nothing is attached before that.
 func TestConflictWhileAdopted(t *testing.T) {
 	t.Parallel()

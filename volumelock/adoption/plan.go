@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -51,11 +52,12 @@ const (
 	NotAdopted   Code = "not-adopted"
 	Waiting      Code = "waiting"
 	Held         Code = "held"
+	CopyDiffers  Code = "copy-differs"
 )
 
 // Waivable are the obstacles in spite of which one can go on.
 func Waivable() []Code {
-	return []Code{AttachesSelf, Managed, NoVolumeLock, SilentNodes, NotAdopted, Held}
+	return []Code{AttachesSelf, Managed, NoVolumeLock, SilentNodes, NotAdopted, Held, CopyDiffers}
 }
 
 // Obstacle stands against it.
@@ -115,6 +117,7 @@ func PlanFor(f *Facts, despite ...Code) *Plan {
 		p.New = wanted(f.Kept)
 	case Attaches:
 		p.attaches(f)
+		p.copyDiffers(f)
 	case Adopting:
 	}
 	p.volumeLock(f)
@@ -204,6 +207,15 @@ func (p *Plan) attaches(f *Facts) {
 	}
 	p.Obstacles = append(p.Obstacles, Obstacle{Code: AttachesSelf, What: "the CSIDriver says attachRequired: true already, and VolumeAttachment " + others + " was attached by another attacher than the volume lock",
 		Help: "if none runs any more (no external-attacher beside its controller), its running mounts can be adopted"})
+}
+
+// copyDiffers: who has made a CSIDriver by hand, after an adoption or a leaving was interrupted, has made another one than there was, and the copy that tells what that was is deleted in the end.
+func (p *Plan) copyDiffers(f *Facts) {
+	if f.Kept == nil || equality.Semantic.DeepEqual(wanted(f.Kept).Spec, wanted(f.Object).Spec) {
+		return
+	}
+	p.Obstacles = append(p.Obstacles, Obstacle{Code: CopyDiffers, What: "the CSIDriver is not as the copy that was kept of the one before (ConfigMap volumelock-csidriver-" + f.Driver + "), besides attachRequired: somebody made it meanwhile",
+		Help: "delete the CSIDriver, for which kubelets wait all the while, and give this command again, which makes it by the copy; or compare the two, and keep the one that is there"})
 }
 
 func (p *Plan) volumeLock(f *Facts) {

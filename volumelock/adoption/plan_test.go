@@ -105,6 +105,34 @@ func TestMovedMeanwhile(t *testing.T) {
 	}
 }
 
+// A CSIDriver that somebody made after an adoption was interrupted is not taken for the one before, whose copy is deleted in the end.
+func TestCopyDiffers(t *testing.T) {
+	t.Parallel()
+	of := func(podInfo bool, attach *bool) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "u"}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach, PodInfoOnMount: &podInfo}}
+	}
+	for name, tc := range map[string]struct {
+		now, kept *storagev1.CSIDriver
+		differs   bool
+	}{
+		"no copy":                 {of(false, nil), nil, false},
+		"as it was":               {of(true, nil), of(true, new(true)), false},
+		"as it was to be left":    {of(true, nil), of(true, new(false)), false},
+		"bare":                    {of(false, nil), of(true, new(true)), true},
+		"to be deleted and made":  {of(false, new(false)), of(true, new(true)), false},
+		"deleted, and not made":   {nil, of(true, new(true)), false},
+		"bare, to have been left": {of(false, new(true)), of(true, new(false)), true},
+	} {
+		f := &Facts{Driver: driver, Gated: []string{driver}, Object: tc.now, Kept: tc.kept}
+		if p := PlanFor(f); p.Refused() != tc.differs || tc.differs && p.Obstacles[0].Code != CopyDiffers {
+			t.Errorf("%s: %+v", name, p.Obstacles)
+		}
+		if p := PlanFor(f, CopyDiffers); p.Refused() {
+			t.Errorf("%s, in spite of it: %+v", name, p.Obstacles)
+		}
+	}
+}
+
 // A VolumeLock of before counts where it is of this Node: that its boot may have mounted without asking the volume lock sees by the CSIDriver's UID. One of another Node stands against it, until
 // a person confirms its release, under the CSIDriver that there is.
 func TestLockOfBefore(t *testing.T) {
