@@ -14,5 +14,5 @@
 // stays as it was, also for pods that come to it: such a volume is adopted.
 //
 // The order is: keep a copy of the CSIDriver; make a VolumeLock for each volume that a pod uses; delete the CSIDriver; make it anew, marked as Adopting, while which nothing is attached; look
-// again, for pods that came until the last kubelet had seen it; take the mark away. Each step can be the last one of a command that ends early: the next one reads how far it came.
+// again, for pods that came until the last kubelet had seen it; mark it as adopted. Each step can be the last one of a command that ends early: the next one reads how far it came.
 package adoption

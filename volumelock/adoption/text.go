@@ -78,7 +78,7 @@ func (p *Plan) steps(page *console.Page) {
 	case p.Stage == Attaches:
 		steps = append(steps, "mark it so that nothing is attached yet")
 	}
-	steps = append(steps, "wait until kubelets have seen it (they need no restart), look again for pods that came meanwhile, and adopt what they use", "take the mark away: from then on new mounts wait for the volume lock")
+	steps = append(steps, "wait until kubelets have seen it (they need no restart), look again for pods that came meanwhile, and adopt what they use", "mark it as adopted: from then on new mounts wait for the volume lock")
 	for i := range steps {
 		steps[i] = fmt.Sprintf("%d. %s", i+1, steps[i])
 	}
