@@ -175,7 +175,7 @@ var mutants = map[string]mutantWorld{
 	}),
 	"VolumeLocks are written without regard to what was read": {18420198712216223019, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
 	"a VolumeLock is taken though there is one":               {2315644044064049802, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
-	"what was mounted before the gate is as any other": facts(16224127394231443262, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"what was mounted before the gate is as any other": facts(8651434662458483616, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
 	}),
 	"a CSIDriver that was made anew is as the one before": facts(6303812118674315518, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {

@@ -71,7 +71,7 @@ type releasing struct{ *ReleaseFacts }
 
 // releaseRules in their order: the first that has an answer decides.
 var releaseRules = []func(*releasing) *Decision{
-	(*releasing).genuine, (*releasing).gated, (*releasing).settle, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).conflict, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
+	(*releasing).genuine, (*releasing).gated, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).settle, (*releasing).conflict, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
 }
 
 // Release decides about one VolumeLock. The lock was read first, then the attachment, then the node.
@@ -149,7 +149,8 @@ func Unsettled(l *v1alpha1.VolumeLock) bool {
 }
 
 // settle finds the last boot that may have mounted without asking while the volume is held, by heartbeats that are later than a read since the gate stood: a status of an ended boot may
-// arrive late once, not twice (doc.go). What the boot of a receipt has to be is noted then as by deleted, if that has been.
+// arrive late once, not twice (doc.go). What the boot of a receipt has to be is noted then as by deleted, if that has been. It comes after what is noted of the deletion and what others have
+// proved, neither of which has to wait for it.
 func (x *releasing) settle() *Decision {
 	if x.Conflict != "" || !Unsettled(x.Lock) || !holds(x.Lock, x.Node) {
 		return nil
@@ -190,7 +191,11 @@ func (x *releasing) attached() *Decision {
 		return &Decision{Reason: orphan, Message: message(orphan.Short), Write: Detach{}}
 	case !holds(x.Lock, x.Node):
 		return x.said(orphan, "")
-	case x.Lock.Status.Message != "":
+	}
+	if d := x.settle(); d != nil { // the volume is held, and may be for long
+		return d
+	}
+	if x.Lock.Status.Message != "" {
 		return x.note(inUse, func(*v1alpha1.VolumeLockStatus) {})
 	}
 	return &Decision{Reason: inUse}

@@ -254,6 +254,11 @@ func TestRelease(t *testing.T) {
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
 		}), "Asked", "ask"},
+		"adopted, not heard of, and deleted": {func(f *volumelock.ReleaseFacts) { f.Attachment, f.Lock.Spec.Adopted = nil, true }, "Deleted", "note"},
+		"adopted, not heard of, and confirmed": {after(func(f *volumelock.ReleaseFacts) {
+			f.Lock.Spec.Adopted = true
+			f.Lock.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(f.Lock)}
+		}), "Released", "release the volume by Confirmed"},
 		"adopted, and not heard of yet": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "Listening", "note"},
 		"adopted": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Spec.Adopted, f.Lock.Status.Heard = true, &v1alpha1.HeardBoot{BootID: "boot-1", Heartbeat: *beat(100)}

@@ -434,6 +434,28 @@ podgrace_volumelock_driver_conflict{driver="nfs.csi.k8s.io"} 1
 	}
 }
 
+// TestOlderDefinition: where the API server stores nothing of a status, since the CustomResourceDefinition lacks the field, that is an error, which is tried again later and later.
+func TestOlderDefinition(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	l := c.lock()
+	l.Status.UngatedBootID = v1alpha1.BootUnknown
+	c.must(c.Client.Status().Update(context.Background(), l))
+	stored, tries := c.Client, 0
+	c.Client = interceptor.NewClient(stored.(client.WithWatch), interceptor.Funcs{SubResourceUpdate: func(_ context.Context, _ client.Client, _ string, o client.Object, _ ...client.SubResourceUpdateOption) error {
+		tries++
+		o.(*v1alpha1.VolumeLock).Status.Heard = nil // of which nothing is left
+		return nil
+	}})
+	_, err := c.ReconcileLock(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: l.Name}})
+	if err == nil || !strings.Contains(err.Error(), "CustomResourceDefinition volumelocks.podgrace.dev is older than this program") || tries != 1 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+}
+
 // TestNotAdopted: nothing is attached of a driver that only says attachRequired, also if there is no CSIDriver at all; once it is adopted it is.
 func TestNotAdopted(t *testing.T) {
 	t.Parallel()

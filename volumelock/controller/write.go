@@ -27,7 +27,13 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 	case volumelock.Note:
 		lock := about.lock.DeepCopy()
 		lock.Status = w.Status
-		return x.Client.Status().Update(ctx, lock)
+		if err := x.Client.Status().Update(ctx, lock); err != nil {
+			return err
+		}
+		if lock.ResourceVersion == about.lock.ResourceVersion { // each Note changes something: as an error it is tried again later and later, and not at once for ever
+			return fmt.Errorf("nothing of it was stored in VolumeLock %s: the CustomResourceDefinition volumelocks.podgrace.dev is older than this program, and lacks fields: apply that of this version", lock.Name)
+		}
+		return nil
 	case volumelock.Free:
 		return x.Client.Delete(ctx, about.lock, client.Preconditions{UID: &about.lock.UID, ResourceVersion: &about.lock.ResourceVersion})
 	case volumelock.Finalize:

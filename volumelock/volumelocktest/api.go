@@ -156,6 +156,7 @@ func (w status) Update(_ context.Context, o client.Object, _ ...client.SubResour
 		c := s.lock.DeepCopy()
 		c.Status, c.ResourceVersion = l.Status, s.next()
 		s.lock = c
+		c.DeepCopyInto(l)
 		return nil
 	})
 }
