@@ -48,11 +48,12 @@ type Client struct {
 // all reads the objects of a kind, page by page: there may be many pods.
 func all[T any, L client.ObjectList](ctx context.Context, kube client.Reader, list L, items func(L) []T) (read []T, err error) {
 	for token := ""; ; {
-		if err := kube.List(ctx, list, client.Limit(aPage), client.Continue(token)); err != nil {
+		page := list.DeepCopyObject().(L) // not the last one: what its objects point to is kept, and a reader need not clear it before it decodes
+		if err := kube.List(ctx, page, client.Limit(aPage), client.Continue(token)); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
-		read = append(read, items(list)...)
-		if token = list.GetContinue(); token == "" {
+		read = append(read, items(page)...)
+		if token = page.GetContinue(); token == "" {
 			return read, nil
 		}
 	}
