@@ -41,18 +41,20 @@ type HolderReleaser interface {
 }
 
 // JudgeHolder says whether the releases of all volumes of a Node can be confirmed together. A node that is ready tells by itself what it is rid of; of one that is not each volume is judged as it is
-// alone, and those which can't be confirmed yet are left.
+// alone, and those which can't be confirmed yet are left. Where the node is there, and its pods can't be read, nobody knows which those are.
 func JudgeHolder(f HolderFacts) Judgement {
 	verdicts := map[Verdict]int{}
 	for i := range f.Held {
 		verdicts[JudgeLock(f.Held[i]).Verdict]++
 	}
-	is := f.Node != nil && f.Node.UID == f.UID
+	is, pods := f.Node != nil && f.Node.UID == f.UID, f.podsUnknown()
 	switch {
 	case f.NodeUnknown != "":
 		return Judgement{Refused, fmt.Sprintf("whether node %s is gone can't be read, %s: confirm its volumes one by one, by what you know of each (kubectl podgrace volumelock confirm LOCK).", f.Name, f.NodeUnknown)}
 	case is && isReady(f.Node):
 		return Judgement{Refused, fmt.Sprintf("node %s is there and ready: its kubelet tells what it is rid of, some 20 s after the pods have ended. What that does not count for is confirmed one by one (kubectl podgrace volumelock list %s).", f.Name, f.Name)}
+	case is && pods != "":
+		return Judgement{Refused, fmt.Sprintf("node %s is there, and which pods of it use its volumes can't be read, %s: confirm them one by one, by what you know of each (kubectl podgrace volumelock confirm LOCK).", f.Name, pods)}
 	case len(f.Missing) > 0:
 		return Judgement{NotPermitted, fmt.Sprintf("%s may not confirm this, and lacks: %s.", f.User, f.missing())}
 	case verdicts[Ask] > 0:
@@ -61,6 +63,16 @@ func JudgeHolder(f HolderFacts) Judgement {
 		return Judgement{Refused, "none of them can be confirmed yet."}
 	}
 	return Judgement{Already, fmt.Sprintf("the releases of all volumes of node %s are confirmed already.", f.Name)}
+}
+
+// podsUnknown is why it is not known which pods use the volumes, or some of them; empty: it is known.
+func (f HolderFacts) podsUnknown() string {
+	for i := range f.Held {
+		if why := f.Held[i].PodsUnknown; why != "" {
+			return why
+		}
+	}
+	return ""
 }
 
 func isReady(n *corev1.Node) bool {
@@ -79,6 +91,9 @@ func ReportHolder(f HolderFacts, style Style) string {
 	}
 	p.Row("Holder", fmt.Sprintf("node %s, UID %s", f.Name, f.UID))
 	p.Row("Node", f.node())
+	if pods := f.podsUnknown(); pods != "" {
+		p.Row("Pods", "unknown: "+pods)
+	}
 	var ask, not [][]string
 	for i := range f.Held {
 		h := &f.Held[i]

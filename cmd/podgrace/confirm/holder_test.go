@@ -52,6 +52,7 @@ func heldAs(name string, change ...func(*confirm.LockFacts)) confirm.LockFacts {
 func TestHolder(t *testing.T) {
 	attached := func(f *confirm.LockFacts) { f.Lock.Status.Release = nil }
 	used := func(f *confirm.LockFacts) { f.Pods = []string{"shop/db-0"} }
+	unread := func(f *confirm.LockFacts) { f.PodsUnknown = "forbidden" }
 	already := func(f *confirm.LockFacts) {
 		f.Lock.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(f.Lock)}
 	}
@@ -73,12 +74,15 @@ func TestHolder(t *testing.T) {
 			f.Node = node(corev1.ConditionTrue, time.Second).Node
 			f.Node.UID = "other"
 		}, confirmed: true, writes: []string{"uid-a", "uid-b"}, says: []string{"another one has its name now (UID other)"}},
-		"silent":        {change: func(f *confirm.HolderFacts) { f.Node = silent }, confirmed: true, writes: []string{"uid-a", "uid-b"}, says: []string{"it is there, Ready"}},
-		"ready":         {change: func(f *confirm.HolderFacts) { f.Node = node(corev1.ConditionTrue, time.Second).Node }, says: []string{"REFUSED node worker-3 is there and ready"}},
-		"not known":     {change: func(f *confirm.HolderFacts) { f.NodeUnknown = "forbidden" }, says: []string{"REFUSED whether node worker-3 is gone can't be read, forbidden"}},
-		"declined":      {answer: "worker-4", says: []string{"nothing was changed"}},
-		"dry run":       {dryRun: true, confirmed: true, says: []string{"VolumeLock volume-b: Dry run: nothing was changed. It would set podgrace.dev/confirm-release=uid-b/va/"}},
-		"not permitted": {lacks: true, says: []string{"REFUSED", "lacks: force-delete on volumelocks.podgrace.dev"}},
+		"silent":    {change: func(f *confirm.HolderFacts) { f.Node = silent }, confirmed: true, writes: []string{"uid-a", "uid-b"}, says: []string{"it is there, Ready"}},
+		"ready":     {change: func(f *confirm.HolderFacts) { f.Node = node(corev1.ConditionTrue, time.Second).Node }, says: []string{"REFUSED node worker-3 is there and ready"}},
+		"not known": {change: func(f *confirm.HolderFacts) { f.NodeUnknown = "forbidden" }, says: []string{"REFUSED whether node worker-3 is gone can't be read, forbidden"}},
+		"pods not known, of a silent one": {change: func(f *confirm.HolderFacts) { f.Node, f.Held[1] = silent, heldAs("b", unread) }, says: []string{
+			"Pods unknown: forbidden", "REFUSED node worker-3 is there, and which pods of it use its volumes can't be read, forbidden"}},
+		"pods not known, of one that is gone": {change: func(f *confirm.HolderFacts) { f.Held[1] = heldAs("b", unread) }, confirmed: true, writes: []string{"uid-a", "uid-b"}, says: []string{"Pods unknown: forbidden"}},
+		"declined":                            {answer: "worker-4", says: []string{"nothing was changed"}},
+		"dry run":                             {dryRun: true, confirmed: true, says: []string{"VolumeLock volume-b: Dry run: nothing was changed. It would set podgrace.dev/confirm-release=uid-b/va/"}},
+		"not permitted":                       {lacks: true, says: []string{"REFUSED", "lacks: force-delete on volumelocks.podgrace.dev"}},
 		"one is attached": {change: func(f *confirm.HolderFacts) { f.Held[0] = heldAs("a", attached) }, writes: []string{"uid-b"},
 			says: []string{"Not these a nfs.csi.k8s.io volume-a attached: VolumeAttachment csi-1 is to be deleted first", "CONFIRMED node worker-3 does not use 1 volume: b.", "LEFT 1 volume is not confirmed"}},
 		"one is used":     {change: func(f *confirm.HolderFacts) { f.Held[1] = heldAs("b", used) }, writes: []string{"uid-a"}, says: []string{"used by shop/db-0", "LEFT 1 volume is not confirmed"}},
