@@ -73,6 +73,9 @@ func complaints(r rule) []string {
 	if slices.ContainsFunc(r.Resources, func(s string) bool { return strings.Contains(s, "*") }) && len(wrong) == 0 {
 		wrong = append(wrong, "a wildcard")
 	}
+	if slices.Contains(r.Resources, "configmaps") && len(r.ResourceNames) == 0 { // podgrace-client-ca, which says who reaches the webhook, is one of them
+		wrong = append(wrong, "ConfigMaps of any name")
+	}
 	for _, verb := range []string{"escalate", "bind", "impersonate"} {
 		if slices.Contains(r.Verbs, verb) && !arms(verb, r) {
 			wrong = append(wrong, "the verb "+verb)
@@ -164,6 +167,7 @@ func TestComplaints(t *testing.T) {
 		"every verb":          {"# webhook/lookup.Lookup\n- {apiGroups: [apps], resources: [replicasets], verbs: ['*']}", "a wildcard"},
 		"every group":         {"# webhook/lookup.Lookup\n- {apiGroups: ['*'], resources: [replicasets], verbs: [get]}", "a wildcard"},
 		"every subresource":   {"# webhook/lookup.Lookup\n- {apiGroups: [apps], resources: [replicasets/*], verbs: [get]}", "a wildcard"},
+		"all ConfigMaps":      {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [configmaps], verbs: [get]}", "ConfigMaps of any name"},
 		"somebody else":       {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [users], verbs: [impersonate]}", "the verb impersonate"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,9 +50,9 @@ mounted already gets VolumeLocks first.
 
 It shows the volumes in use and what is done in which order, and refuses where two
 nodes have one volume, where a node is silent, and where somebody would put the old
-CSIDriver back: a chart, an operator, a GitOps tool. Then it asks. A copy is kept in a
-ConfigMap until all is done: a command that was interrupted goes on when it is given
-again. Kubelets need no restart.
+CSIDriver back: a chart, an operator, a GitOps tool. Then it asks. A copy is kept in the
+ConfigMap podgrace-volumelock-csidrivers until all is done: a command that was
+interrupted goes on when it is given again. Kubelets need no restart.
 
 It takes the ClusterRole podgrace-adopt-driver, and in Podgrace's namespace the Role of
 that name.

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -199,11 +201,15 @@ func TestAdoptWithItsRole(t *testing.T) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	}))
 	// A command that ended early before has left its copy, which is written anew.
-	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "volumelock-csidriver-" + name}, Data: map[string]string{"csidriver.json": `{"metadata":{"name":"` + name + `"}}`}}
-	if err := admin.Create(t.Context(), left); err != nil {
+	copies := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "podgrace-volumelock-csidrivers"}}
+	leave := func(ctx context.Context, text any) error {
+		patch, err := json.Marshal(map[string]any{"data": map[string]any{name: text}})
+		return errors.Join(err, admin.Patch(ctx, copies, client.RawPatch(types.MergePatchType, patch)))
+	}
+	if err := leave(t.Context(), `{"metadata":{"name":"`+name+`"}}`); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = admin.Delete(context.Background(), left) })
+	t.Cleanup(func() { _ = leave(context.Background(), nil) })
 
 	config, err := s.User("adopter")
 	if err != nil {
@@ -231,6 +237,10 @@ func TestAdoptWithItsRole(t *testing.T) {
 	}
 	if done, err := a.Leave(t.Context(), name); !done || err != nil || strings.Contains(out.String(), "forbidden") {
 		t.Fatalf("leave: %t, %v\n%s", done, err, out)
+	}
+
+	if held, err := a.Held(t.Context()); err != nil || held.InterruptedUnknown != "" {
+		t.Errorf("list: %+v, %v", held, err)
 	}
 
 	var cluster rbacv1.ClusterRole

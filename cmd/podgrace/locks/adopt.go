@@ -161,7 +161,7 @@ func (a *Adopter) tried(err error) (bool, error) {
 // begin does what comes before the CSIDriver is changed.
 func (a *Adopter) begin(ctx context.Context, kube client.Client, p *adoption.Plan) error {
 	if p.Old != nil {
-		if err := keep(ctx, kube, a.Namespace, p.New); err != nil {
+		if err := keep(ctx, kube, a.Namespace, p.New, a.Clock.Now()); err != nil {
 			return err
 		}
 	}
@@ -259,7 +259,7 @@ func (a *Adopter) createOnce(ctx context.Context, d *storagev1.CSIDriver) error 
 			return fmt.Errorf("CSIDriver %s: %w, with attachRequired: %t: look who does (its managedFields tell), and set attachRequired there", d.Name, errPutBack, attaches(now))
 		}
 	}
-	return fmt.Errorf("make CSIDriver %s anew: NOTHING OF IT IS MOUNTED UNTIL IT IS THERE. Give the same command again, or make it as it is shown above, or kept in ConfigMap %s/%s: %w", d.Name, a.Namespace, keptName(d.Name), err)
+	return fmt.Errorf("make CSIDriver %s anew: NOTHING OF IT IS MOUNTED UNTIL IT IS THERE. Give the same command again, or make it as it is shown above, or kept in ConfigMap %s/%s: %w", d.Name, a.Namespace, copiesName, err)
 }
 
 // attaches says what a CSIDriver without the field means, too.

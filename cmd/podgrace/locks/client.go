@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -137,63 +139,75 @@ func driversOf(args []string) (drivers []string) {
 	return slices.DeleteFunc(drivers, func(d string) bool { return d == "" })
 }
 
-// partLabel is on the ConfigMaps with copies.
-var partLabel = client.MatchingLabels{"app.kubernetes.io/part-of": "podgrace"}
+// copiesName is the ConfigMap with copies of the CSIDrivers that are being made anew, by their names. It is one, and installed with the volume lock, empty: rights to it are bound to its name, and those to
+// make ConfigMaps can't be.
+const copiesName = "podgrace-volumelock-csidrivers"
 
-// keptKey is the copy's key in its ConfigMap.
-const keptKey = "csidriver.json"
-
-// keptName is the ConfigMap with the copy of a CSIDriver that is being made anew.
-func keptName(driver string) string { return "volumelock-csidriver-" + driver }
+var partLabels = map[string]string{"app.kubernetes.io/part-of": "podgrace"}
 
 // kept is the CSIDriver that was to be made anew by a command that did not end; nil: there is none.
 func (c *Client) kept(ctx context.Context, driver string) (*storagev1.CSIDriver, error) {
-	var m corev1.ConfigMap
-	switch err := c.Kube.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: keptName(driver)}, &m); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read ConfigMap %s/%s, which has the CSIDriver of an adoption that was interrupted: %w", c.Namespace, keptName(driver), err)
+	m, err := c.copies(ctx)
+	if text, is := m.Data[driver]; is && err == nil {
+		return keptIn(driver, text)
 	}
-	d, err := keptIn(&m)
-	if err == nil && d.Name != driver {
-		return nil, fmt.Errorf("ConfigMap %s/%s holds CSIDriver %q, and not %s", c.Namespace, m.Name, d.Name, driver)
-	}
-	return d, err
+	return nil, err
 }
 
-func keptIn(m *corev1.ConfigMap) (*storagev1.CSIDriver, error) {
+// copies is the ConfigMap with the copies; one without any where there is none.
+func (c *Client) copies(ctx context.Context) (*corev1.ConfigMap, error) {
+	m := &corev1.ConfigMap{}
+	if err := c.Kube.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: copiesName}, m); client.IgnoreNotFound(err) != nil {
+		return m, fmt.Errorf("read ConfigMap %s/%s, which has the CSIDrivers of adoptions that were interrupted: %w", c.Namespace, copiesName, err)
+	}
+	return m, nil
+}
+
+// keptIn is a copy, whose creationTimestamp is when it was made.
+func keptIn(driver, text string) (*storagev1.CSIDriver, error) {
 	d := &storagev1.CSIDriver{}
-	if err := json.Unmarshal([]byte(m.Data[keptKey]), d); err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s does not hold a CSIDriver: %w", m.Namespace, m.Name, err)
+	if err := json.Unmarshal([]byte(text), d); err != nil {
+		return nil, fmt.Errorf("key %s of ConfigMap %s does not hold a CSIDriver: %w", driver, copiesName, err)
+	}
+	if d.Name != driver {
+		return nil, fmt.Errorf("key %s of ConfigMap %s holds CSIDriver %q", driver, copiesName, d.Name)
 	}
 	return d, nil
 }
 
 // keep stores the CSIDriver that is to be made before the one of its name is deleted.
-func keep(ctx context.Context, kube client.Client, namespace string, d *storagev1.CSIDriver) error {
+func keep(ctx context.Context, kube client.Client, namespace string, d *storagev1.CSIDriver, now time.Time) error {
+	d = d.DeepCopy()
+	d.CreationTimestamp = metav1.NewTime(now)
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode CSIDriver %s: %w", d.Name, err)
 	}
-	m := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: keptName(d.Name), Labels: partLabel},
-		Data:       map[string]string{keptKey: string(text)},
-	}
-	err = kube.Create(ctx, m)
-	if apierrors.IsAlreadyExists(err) {
-		err = kube.Update(ctx, m)
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: copiesName}}
+	err = set(ctx, kube, m, d.Name, string(text))
+	if apierrors.IsNotFound(err) {
+		m.Labels, m.Data = partLabels, map[string]string{d.Name: string(text)}
+		err = kube.Create(ctx, m)
 	}
 	if err != nil {
-		return fmt.Errorf("keep a copy of the CSIDriver in ConfigMap %s/%s, nothing was changed: %w", namespace, m.Name, err)
+		return fmt.Errorf("keep a copy of the CSIDriver in ConfigMap %s/%s, which is installed with the volume lock; nothing was changed: %w", namespace, copiesName, err)
 	}
 	return nil
 }
 
+// set writes a key of a ConfigMap, and no other; nil deletes it.
+func set(ctx context.Context, kube client.Client, m *corev1.ConfigMap, key string, value any) error {
+	patch, err := json.Marshal(map[string]any{"data": map[string]any{key: value}})
+	if err != nil {
+		return fmt.Errorf("encode a patch: %w", err)
+	}
+	return kube.Patch(ctx, m, client.RawPatch(types.MergePatchType, patch))
+}
+
 func (c *Client) forget(ctx context.Context, driver string) error {
-	err := c.Kube.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: keptName(driver)}})
+	err := set(ctx, c.Kube, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: copiesName}}, driver, nil)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("all is done, but for ConfigMap %s/%s, which is not needed any more: %w", c.Namespace, keptName(driver), err)
+		return fmt.Errorf("all is done, but for key %s of ConfigMap %s/%s, which is not needed any more: %w", driver, c.Namespace, copiesName, err)
 	}
 	return nil
 }

@@ -87,5 +87,5 @@ func (a *Adopter) copied(ctx context.Context, kube client.Client, l *adoption.Le
 	if l.Old == nil {
 		return nil
 	}
-	return keep(ctx, kube, a.Namespace, l.New)
+	return keep(ctx, kube, a.Namespace, l.New, a.Clock.Now())
 }

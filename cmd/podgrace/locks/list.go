@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -59,8 +59,9 @@ type Interrupted struct {
 // List is what "podgrace volumelock list -o json" prints.
 type List struct {
 	Items []Held `json:"items"`
-	// Interrupted are drivers that are being adopted, or left, as far as they may be read.
-	Interrupted []Interrupted `json:"interrupted,omitempty"`
+	// Interrupted are drivers that are being adopted, or left, as far as they may be read; InterruptedUnknown is why others may be missing.
+	Interrupted        []Interrupted `json:"interrupted,omitempty"`
+	InterruptedUnknown string        `json:"interruptedUnknown,omitempty"`
 }
 
 // Held reads who holds which volume: all of them, or those of these names, of VolumeLocks, PersistentVolumes or nodes.
@@ -76,7 +77,8 @@ func (c *Client) Held(ctx context.Context, names ...string) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &List{Items: []Held{}, Interrupted: c.interrupted(ctx)}
+	list := &List{Items: []Held{}}
+	list.Interrupted, list.InterruptedUnknown = c.interrupted(ctx)
 	for i := range locks {
 		if h := heldBy(&locks[i], waiting[locks[i].Name]); len(names) == 0 || slices.ContainsFunc(names, h.is) {
 			list.Items = append(list.Items, h)
@@ -93,37 +95,37 @@ func (c *Client) Held(ctx context.Context, names ...string) (*List, error) {
 	return list, nil
 }
 
-// interrupted are the drivers whose adoption has not ended. Who lists need not be allowed to read CSIDrivers, or ConfigMaps of Podgrace's namespace: what can't be read is as none.
-func (c *Client) interrupted(ctx context.Context) (found []Interrupted) {
+// interrupted are the drivers whose adoption has not ended, and why others may be missing: who lists need not be allowed to read CSIDrivers, or the copies in Podgrace's namespace. Empty: none is.
+func (c *Client) interrupted(ctx context.Context) (found []Interrupted, unknown string) {
 	drivers, err := all(ctx, c.Kube, &storagev1.CSIDriverList{}, func(l *storagev1.CSIDriverList) []storagev1.CSIDriver { return l.Items })
 	if err != nil {
-		return nil
+		return nil, err.Error()
 	}
 	for i := range drivers {
 		if d := &drivers[i]; adoption.StageOf(d, nil) == adoption.Adopting {
 			found = append(found, Interrupted{d.Name, adoption.Adopting, d.CreationTimestamp, goesOn("adopt", d.Name)})
 		}
 	}
-	var copies corev1.ConfigMapList
-	if err := c.Kube.List(ctx, &copies, client.InNamespace(c.Namespace), partLabel); err != nil {
-		return found
+	copies, err := c.copies(ctx)
+	if err != nil {
+		return found, err.Error()
 	}
-	for i := range copies.Items {
-		m := &copies.Items[i]
-		if _, is := m.Data[keptKey]; !is {
+	for _, name := range slices.Sorted(maps.Keys(copies.Data)) {
+		if slices.ContainsFunc(drivers, func(d storagev1.CSIDriver) bool { return d.Name == name }) {
 			continue
 		}
-		d, err := keptIn(m)
-		if err != nil || m.Name != keptName(d.Name) || slices.ContainsFunc(drivers, func(o storagev1.CSIDriver) bool { return o.Name == d.Name }) {
+		d, err := keptIn(name, copies.Data[name])
+		if err != nil {
+			unknown = err.Error()
 			continue
 		}
 		does := "adopt"
 		if !attaches(d) {
 			does = "leave"
 		}
-		found = append(found, Interrupted{d.Name, adoption.Deleted, m.CreationTimestamp, goesOn(does, d.Name)})
+		found = append(found, Interrupted{name, adoption.Deleted, d.CreationTimestamp, goesOn(does, name)})
 	}
-	return found
+	return found, unknown
 }
 
 func goesOn(does, driver string) string { return "kubectl podgrace volumelock " + does + " " + driver }
@@ -198,6 +200,10 @@ func (l *List) Text(style console.Style, now time.Time) string {
 			what = "its CSIDriver is deleted, to be made anew, for up to %s: nothing of it is mounted anew. %s goes on."
 		}
 		page.Marked(console.Red, "Driver", d.Driver+": "+fmt.Sprintf(what, duration.HumanDuration(now.Sub(d.Since.Time)), d.Command))
+		page.Gap()
+	}
+	if l.InterruptedUnknown != "" {
+		page.Marked(console.Yellow, "Drivers", "whether one is being adopted or left is not known: "+console.Printable(l.InterruptedUnknown))
 		page.Gap()
 	}
 	if len(l.Items) == 0 {

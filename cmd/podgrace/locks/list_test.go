@@ -1,14 +1,19 @@
 package locks
 
 import (
+	"cmp"
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -88,14 +93,14 @@ func TestInterrupted(t *testing.T) {
 		d := adopted.DeepCopy()
 		d.Spec.AttachRequired = &attach
 		kube := newKube()
-		if err := keep(t.Context(), kube, "podgrace-system", d); err != nil {
+		if err := keep(t.Context(), kube, "podgrace-system", d, made.Time); err != nil {
 			t.Fatal(err)
 		}
 		m := &corev1.ConfigMap{}
-		if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "podgrace-system", Name: keptName(driver)}, m); err != nil {
+		if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "podgrace-system", Name: copiesName}, m); err != nil {
 			t.Fatal(err)
 		}
-		m.ResourceVersion, m.CreationTimestamp = "", made
+		m.ResourceVersion = ""
 		return m
 	}
 	for _, tc := range []struct {
@@ -120,5 +125,36 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("%+v\n%s", held.Interrupted, text)
 			}
 		})
+	}
+}
+
+// TestInterruptedUnknown: what may not be read is not taken for what is not there.
+func TestInterruptedUnknown(t *testing.T) {
+	t.Parallel()
+	for name, forbidden := range map[string]func(any) bool{
+		"csidrivers": func(o any) bool { _, is := o.(*storagev1.CSIDriverList); return is },
+		"configmaps": func(o any) bool { _, is := o.(*corev1.ConfigMap); return is },
+	} {
+		refuse := func(o any) error {
+			if forbidden(o) {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: name}, "", nil)
+			}
+			return nil
+		}
+		kube := interceptor.NewClient(newKube(), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				return cmp.Or(refuse(o), c.Get(ctx, key, o, opts...))
+			},
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				return cmp.Or(refuse(l), c.List(ctx, l, opts...))
+			},
+		})
+		held, err := (&Client{Kube: kube, Namespace: "podgrace-system"}).Held(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(strings.Fields(held.Text(console.Style{}, time.Time{})), " "); !strings.Contains(text, "whether one is being adopted or left is not known") || !strings.Contains(text, name) {
+			t.Errorf("without %s:\n%s", name, text)
+		}
 	}
 }
