@@ -81,11 +81,11 @@ func get[T client.Object](t *testing.T, kube client.Client, name string, into T)
 // copied is the copy of the CSIDriver; empty: there is none.
 func copied(t *testing.T, kube client.Client) string {
 	t.Helper()
-	m, err := (&Client{Kube: kube, Namespace: "podgrace-system"}).copies(t.Context())
+	text, err := (&Client{Kube: kube, Namespace: "podgrace-system"}).copyOf(t.Context(), driver)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.Data[driver]
+	return text
 }
 
 func locked(t *testing.T, kube client.Client) []v1alpha1.VolumeLock {
@@ -404,18 +404,22 @@ func TestPutBackUnderLocks(t *testing.T) {
 	}
 }
 
-// asking is an adopter who is asked, and types the driver's name as often as that is; before each answer, counted from 0, something happens.
-func asking(kube client.Client, out *bytes.Buffer, before func(int)) *Adopter {
+// asking is an adopter who is asked, and types these answers, and then the driver's name as often as that is; before each answer, counted from 0, something happens.
+func asking(kube client.Client, out *bytes.Buffer, before func(int), answers ...string) *Adopter {
 	a := adopter(kube, out)
 	a.Session.Yes = false
-	line, at, answers := driver+"\n", 0, 0
+	line, given := "", 0
 	a.Session.In = readerFunc(func(to []byte) (int, error) {
-		if at == 0 {
-			before(answers)
-			answers++
+		if line == "" {
+			before(given)
+			line = driver + "\n"
+			if given < len(answers) {
+				line = answers[given] + "\n"
+			}
+			given++
 		}
-		n := copy(to, line[at:])
-		at = (at + n) % len(line)
+		n := copy(to, line)
+		line = line[n:]
 		return n, nil
 	})
 	return a
@@ -565,5 +569,54 @@ func TestLeaveLooksAgain(t *testing.T) {
 	}
 	if text := copied(t, kube); text != "" {
 		t.Errorf("the copy is still there: %s", text)
+	}
+}
+
+// TestDeclinedLeave: whoever declines takes with them the copy that they made, and not the one that another's command needs: one that was there before, or any of a CSIDriver that is gone meanwhile.
+func TestDeclinedLeave(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answers      []string // the second one comes after the copy was made
+		before, gone bool     // there was a copy; the CSIDriver is deleted meanwhile
+		stays        bool
+	}{
+		"at once":                          {answers: []string{"no"}},
+		"at once, beside another":          {answers: []string{"no"}, before: true, stays: true},
+		"later":                            {answers: []string{driver, "no"}},
+		"later, beside another":            {answers: []string{driver, "no"}, before: true, stays: true},
+		"later, and the CSIDriver is gone": {answers: []string{driver, "no"}, gone: true, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kube, out := newKube(objects()...), &bytes.Buffer{}
+			if done, err := adopter(kube, out).Adopt(t.Context(), driver); !done || err != nil {
+				t.Fatalf("%t, %v\n%s", done, err, out)
+			}
+			if tc.before {
+				if err := keep(t.Context(), kube, "podgrace-system", get(t, kube, driver, &storagev1.CSIDriver{}), time.Now().Add(-time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			questions := 0
+			a := asking(kube, out, func(n int) {
+				questions++
+				d := get(t, kube, driver, &storagev1.CSIDriver{})
+				d.Spec.StorageCapacity = new(true) // by which it is asked once more
+				err := kube.Update(t.Context(), d)
+				if tc.gone && n > 0 {
+					err = errors.Join(err, kube.Delete(t.Context(), d))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}, tc.answers...)
+			a.Despite = []adoption.Code{adoption.Managed}
+			if done, err := a.Leave(t.Context(), driver); done || err != nil || questions != len(tc.answers) {
+				t.Errorf("%t, %v, after %d questions\n%s", done, err, questions, out)
+			}
+			if stays := copied(t, kube) != ""; stays != tc.stays {
+				t.Errorf("there is a copy: %t\n%s", stays, out)
+			}
+		})
 	}
 }

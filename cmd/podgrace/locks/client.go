@@ -147,11 +147,17 @@ var partLabels = map[string]string{"app.kubernetes.io/part-of": "podgrace"}
 
 // kept is the CSIDriver that was to be made anew by a command that did not end; nil: there is none.
 func (c *Client) kept(ctx context.Context, driver string) (*storagev1.CSIDriver, error) {
-	m, err := c.copies(ctx)
-	if text, is := m.Data[driver]; is && err == nil {
-		return keptIn(driver, text)
+	text, err := c.copyOf(ctx, driver)
+	if text == "" || err != nil {
+		return nil, err
 	}
-	return nil, err
+	return keptIn(driver, text)
+}
+
+// copyOf is the copy of a CSIDriver, as it is stored; empty: there is none.
+func (c *Client) copyOf(ctx context.Context, driver string) (string, error) {
+	m, err := c.copies(ctx)
+	return m.Data[driver], err
 }
 
 // copies is the ConfigMap with the copies; one without any where there is none.

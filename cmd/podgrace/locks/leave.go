@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/volumelock/adoption"
@@ -37,17 +38,24 @@ func (a *Adopter) Leave(ctx context.Context, driver string) (bool, error) {
 	}
 	// The copy is made before the last look, so that nothing is between that and the deletion: who begins to wait for a volume meanwhile would mount it at once.
 	kube := client.WithFieldOwner(a.Kube, fieldManager)
+	mine := ""
 	l, yes, err := agreed(ctx, s, "the driver's name to take it out of the volume lock", driver, l, func(shown *adoption.Leaving) (*adoption.Leaving, error) {
+		before, err := a.copyOf(ctx, driver)
+		if err != nil {
+			return nil, err
+		}
 		if err := a.copied(ctx, kube, shown); err != nil {
 			return nil, err
+		}
+		if before == mine { // there was none, or this command's
+			if mine, err = a.copyOf(ctx, driver); err != nil {
+				return nil, err
+			}
 		}
 		return a.leaving(ctx, driver)
 	})
 	if !yes || err != nil {
-		if l.Old != nil { // it is there, so that the copy is for nothing
-			err = errors.Join(err, a.forget(ctx, driver))
-		}
-		return false, err
+		return false, errors.Join(err, a.forgetMine(ctx, l, mine))
 	}
 	return a.leave(ctx, kube, l)
 }
@@ -72,6 +80,26 @@ func (a *Adopter) leave(ctx context.Context, kube client.Client, l *adoption.Lea
 	}
 	fmt.Fprintf(a.Session.Out, "Driver %s is not gated any more.\n", l.Driver)
 	return true, a.forget(ctx, l.Driver)
+}
+
+// forgetMine deletes the copy that this command has made and does not need, as long as it is the one, and its CSIDriver is there: another's command, which goes on, needs its own.
+func (a *Adopter) forgetMine(ctx context.Context, l *adoption.Leaving, mine string) error {
+	if mine == "" || l.Old == nil {
+		return nil
+	}
+	if d, err := a.driver(ctx, l.Driver); err != nil || d == nil || d.UID != l.Old.UID {
+		return err
+	}
+	m, err := a.copies(ctx)
+	if err != nil || m.Data[l.Driver] != mine {
+		return err
+	}
+	without := m.DeepCopy()
+	delete(without.Data, l.Driver)
+	if err := a.Kube.Patch(ctx, without, client.MergeFromWithOptions(m, client.MergeFromWithOptimisticLock{})); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // a copy too many does no harm
+		return fmt.Errorf("nothing was changed, and the copy of the CSIDriver in ConfigMap %s/%s is not needed: %w", a.Namespace, copiesName, err)
+	}
+	return nil
 }
 
 func (a *Adopter) leaving(ctx context.Context, driver string) (*adoption.Leaving, error) {
