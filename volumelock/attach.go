@@ -56,6 +56,8 @@ type AttachFacts struct {
 	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read before all others; empty: there is none.
 	Conflict  string
 	DriverUID types.UID
+	// NotAdopted is what the function of that name says of the driver and the attachment.
+	NotAdopted bool
 	// Withdrawn is when we last said of the attachment that it is not attached though it was, by our clock; zero: we have not, or have attached it since.
 	Withdrawn time.Time
 	// Told is what we last said of the attachment why it is not attached; zero: nothing, as far as we know.
@@ -176,12 +178,31 @@ func (x *attaching) leaving() time.Duration {
 	return answerWithin - ago
 }
 
-// conflict: where the attacher is another nothing is written, but of what a VolumeLock is held by (lost).
+// NotAdopted says whether kubelets wait for the volumes of a driver which nobody attaches, until a person adopts it: it attaches, and has no attacher of its own, as far as this attachment tells. While
+// it is being adopted that is on its way.
+func NotAdopted(driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) bool {
+	switch {
+	case OwnAttacher(a) != "":
+		return false
+	case driver == nil:
+		return true
+	case driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired:
+		return false
+	}
+	mark := driver.Annotations[v1alpha1.AnnotationGated]
+	return mark != v1alpha1.GatedAdopted && mark != v1alpha1.GatedAdopting
+}
+
+// conflict: where the attacher is another nothing is written, but of what a VolumeLock is held by (lost). Where there is none at all it is said what everybody waits for.
 func (x *attaching) conflict() *Decision {
 	if x.Conflict == "" {
 		return nil
 	}
-	return wait(conflicting, "%s", x.Conflict)
+	d := wait(conflicting, "%s", x.Conflict)
+	if e := x.a.Status.AttachError; x.NotAdopted || e != nil && e.Message == x.Told.Message { // what we have said is taken back, whatever has become of the driver
+		return x.refuse(d)
+	}
+	return d
 }
 
 // lost withdraws what a Node holds that is gone: whoever registers by that name next must not find it attached. That comes before what else may be wrong with the volume, since
@@ -420,5 +441,5 @@ func (x *attaching) refuse(d *Decision) *Decision {
 	return d
 }
 
-// passing are the reasons that mostly pass by themselves.
-var passing = []policy.Reason{unreported, held, samePath}
+// passing are the reasons that mostly pass by themselves. A driver's own attacher, by which it is no driver that nobody has adopted, needs a moment for its finalizer.
+var passing = []policy.Reason{unreported, held, samePath, conflicting}

@@ -156,10 +156,26 @@ func TestAttach(t *testing.T) {
 			fresh(f)
 			f.Lock, f.SameHandle = nil, twin("/srv", corev1.ReadWriteOncePod)
 		}, "Taken", "take", "", false},
-		"the volume is gone":        {func(f *volumelock.AttachFacts) { fresh(f); f.Volume = nil }, "NotGated", "say attached: false", "there is no PersistentVolume pv", false},
-		"no PersistentVolume":       {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Source.PersistentVolumeName = nil }, "NotGated", "say attached: false", "", false},
-		"of another driver":         {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Attacher = "x" }, "NotGated", "say attached: false", "", false},
-		"of a driver that attaches": {func(f *volumelock.AttachFacts) { fresh(f); f.Conflict = "it has its own" }, "Conflict", "", "it has its own", false},
+		"the volume is gone":                  {func(f *volumelock.AttachFacts) { fresh(f); f.Volume = nil }, "NotGated", "say attached: false", "there is no PersistentVolume pv", false},
+		"no PersistentVolume":                 {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Source.PersistentVolumeName = nil }, "NotGated", "say attached: false", "", false},
+		"of another driver":                   {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Attacher = "x" }, "NotGated", "say attached: false", "", false},
+		"of a driver that attaches":           {func(f *volumelock.AttachFacts) { fresh(f); f.Conflict = "it has its own" }, "Conflict", "", "it has its own", false},
+		"of a driver that nobody has adopted": {func(f *volumelock.AttachFacts) { fresh(f); f.Conflict, f.NotAdopted = "it was not adopted", true }, "Conflict", "say attached: false it was not adopted", "", false},
+		"of a driver that nobody has adopted, a moment ago": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Conflict, f.NotAdopted, f.Attachment.CreationTimestamp = "it was not adopted", true, metav1.NewTime(now)
+		}, "Conflict", "", "", false},
+		"of a driver that nobody has adopted, attached": {func(f *volumelock.AttachFacts) { f.Conflict, f.NotAdopted = "it was not adopted", true }, "Conflict", "", "", false},
+		"of a driver that is being adopted now": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Conflict, f.Told.Message = "it is being adopted", "it was not adopted"
+			f.Attachment.Status.AttachError = &storagev1.VolumeError{Message: f.Told.Message, Time: metav1.NewTime(now.Add(-time.Minute))}
+		}, "Conflict", "take back", "", false},
+		"of a driver that attaches, and failed": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Conflict = "it has its own"
+			f.Attachment.Status.AttachError = &storagev1.VolumeError{Message: "no such volume", Time: metav1.NewTime(now.Add(-time.Minute))}
+		}, "Conflict", "", "", false},
 	} {
 		f, _ := held()
 		c.change(&f)
@@ -288,6 +304,33 @@ func TestConflict(t *testing.T) {
 	}{{yes, f.Attachment, ""}, {driver(nil), f.Attachment, ""}, {driver(new(false)), f.Attachment, "attachRequired: false"}, {nil, f.Attachment, "there is no CSIDriver nfs.csi.k8s.io, so that it was not adopted"}, {yes, own, "attacher of its own"}} {
 		if got := volumelock.Conflict(nfs, c.driver, c.a); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
 			t.Error(fmt.Sprint(i, got))
+		}
+	}
+}
+
+// TestNotAdopted: what is said in VolumeAttachments is said of drivers alone that nobody attaches, and that nobody is about to.
+func TestNotAdopted(t *testing.T) {
+	f, _ := held()
+	own := f.Attachment.DeepCopy()
+	own.Finalizers = append(own.Finalizers, "external-attacher/nfs-csi-k8s-io")
+	driver := func(attach *bool, gated string) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: nfs, Annotations: map[string]string{v1alpha1.AnnotationGated: gated}}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach}}
+	}
+	for name, c := range map[string]struct {
+		driver *storagev1.CSIDriver
+		a      *storagev1.VolumeAttachment
+		is     bool
+	}{
+		"no CSIDriver":              {nil, f.Attachment, true},
+		"not adopted":               {driver(nil, ""), f.Attachment, true},
+		"being adopted":             {driver(nil, v1alpha1.GatedAdopting), f.Attachment, false},
+		"adopted":                   {driver(new(true), v1alpha1.GatedAdopted), f.Attachment, false},
+		"kubelets do not wait":      {driver(new(false), ""), f.Attachment, false},
+		"an attacher of its own":    {driver(nil, ""), own, false},
+		"its own, and no CSIDriver": {nil, own, false},
+	} {
+		if is := volumelock.NotAdopted(c.driver, c.a); is != c.is {
+			t.Errorf("%s: %t", name, is)
 		}
 	}
 }

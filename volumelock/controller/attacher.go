@@ -181,7 +181,7 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string, known *sub
 	said := x.saidOf(about.attachment)
 	return volumelock.Attach(volumelock.AttachFacts{
 		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(about.attachment.Spec.Attacher, about.driver, about.attachment), DriverUID: uid(about.driver),
-		Withdrawn: said.withdrawn, Told: said.refusal, Now: x.Clock.Now(),
+		NotAdopted: volumelock.NotAdopted(about.driver, about.attachment), Withdrawn: said.withdrawn, Told: said.refusal, Now: x.Clock.Now(),
 	}), about, nil
 }
 

@@ -40,6 +40,8 @@ type Held struct {
 	// Releasing is since when the VolumeAttachment is deleted, and Message what the release waits for.
 	Releasing *metav1.MicroTime `json:"releasing,omitempty"`
 	Message   string            `json:"message,omitempty"`
+	// Conflict is why its driver is not gated, so that nothing releases it but the end of the instance; empty: it is, or nobody has looked yet.
+	Conflict string `json:"conflict,omitempty"`
 	// Confirmed: a person has confirmed this release.
 	Confirmed bool `json:"confirmed,omitempty"`
 	// Waiting are the nodes that want the volume.
@@ -167,6 +169,9 @@ func heldBy(l *v1alpha1.VolumeLock, waiting []string) Held {
 	if r := l.Status.Release; r != nil {
 		h.Releasing = &r.Since
 	}
+	if c := meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionConflict); c != nil && c.Status == metav1.ConditionTrue {
+		h.Conflict = c.Message
+	}
 	return h
 }
 
@@ -177,6 +182,10 @@ func (h Held) is(name string) bool {
 // state says in a line why the node has it, or why it is not released.
 func (h Held) state(now time.Time) string {
 	switch {
+	case h.Conflict != "" && h.Releasing == nil:
+		return "in use, and its driver is not gated: " + h.Conflict
+	case h.Conflict != "":
+		return fmt.Sprintf("not released for %s, since its driver is not gated: %s", duration.HumanDuration(now.Sub(h.Releasing.Time)), h.Conflict)
 	case h.Confirmed:
 		return "confirmed by a person: the volume lock releases it"
 	case h.Releasing == nil && h.Message != "":
@@ -216,6 +225,9 @@ func (l *List) Text(style console.Style, now time.Time) string {
 		color := ""
 		if h.Releasing != nil || len(h.Waiting) > 0 {
 			color = console.Yellow
+		}
+		if h.Conflict != "" {
+			color = console.Red
 		}
 		page.Marked(color, "Volume", fmt.Sprintf("%s, driver %s: %s", h.PersistentVolume, h.Driver, console.Printable(h.Volume)))
 		page.Row("Node", fmt.Sprintf("%s (UID %s), for %s", h.Node, h.NodeUID, duration.HumanDuration(now.Sub(h.Since.Time))))

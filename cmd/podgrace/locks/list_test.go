@@ -50,6 +50,17 @@ func TestHeld(t *testing.T) {
 		{"asked", func(l *v1alpha1.VolumeLock) {
 			l.Status.Release = &v1alpha1.VolumeRelease{Since: metav1.NewMicroTime(now.Add(-5 * time.Second))}
 		}, "its kubelet is asked whether it still uses it, since 5s"},
+		{"not gated", func(l *v1alpha1.VolumeLock) {
+			l.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue, Message: "it was not adopted"}}
+		}, "State in use, and its driver is not gated: it was not adopted"},
+		{"not gated, and confirmed", func(l *v1alpha1.VolumeLock) {
+			l.Status = v1alpha1.VolumeLockStatus{Release: &v1alpha1.VolumeRelease{Since: metav1.NewMicroTime(now.Add(-time.Hour))}, Message: "it was not adopted",
+				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue, Message: "it was not adopted"}}}
+			l.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(l)}
+		}, "not released for 60m, since its driver is not gated: it was not adopted"},
+		{"gated again", func(l *v1alpha1.VolumeLock) {
+			l.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionFalse, Message: "the driver is gated"}}
+		}, "State in use Waiting"},
 		{"silent", func(l *v1alpha1.VolumeLock) {
 			l.Status = v1alpha1.VolumeLockStatus{Release: &v1alpha1.VolumeRelease{Since: metav1.NewMicroTime(now.Add(-time.Hour))}, Message: "the node is not ready\x1b[31m"}
 		}, "not released for 60m: the node is not ready"},
