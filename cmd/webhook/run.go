@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -200,8 +201,13 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		return err
 	}
 	facts := &lookup.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader(), Reads: lookup.NewReads(mgr.GetAPIReader()), Nodes: nodes}
-	if facts.Locks, err = lookup.FollowLocks(ctx, mgr.GetCache()); err != nil {
+	if facts.Locks, err = lookup.FollowLocks(ctx, mgr.GetConfig(), cache.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}); err != nil {
 		return err
+	}
+	if facts.Locks != nil {
+		if err := mgr.Add(facts.Locks); err != nil {
+			return err
+		}
 	}
 	exceptionsSynced, err := watchExceptions(ctx, mgr, o, facts, log)
 	if err != nil {

@@ -53,8 +53,6 @@ func CacheOptions() cache.Options {
 			&v1alpha1.PodPolicy{}:  {Transform: whole},
 			&v1alpha1.NodePolicy{}: {Transform: whole},
 			exceptions.New():       {Transform: exceptions.Trim},
-			// Of VolumeLocks only a refusal tells.
-			&v1alpha1.VolumeLock{}: informer.Trimmed(trimmedLock),
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),
 	}

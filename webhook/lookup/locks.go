@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/informer"
@@ -18,6 +20,8 @@ import (
 type Locks struct {
 	indexer toolscache.Indexer
 	synced  func() bool
+	// own has that informer and no other.
+	own cache.Cache
 }
 
 // byVolume is the index of VolumeLocks by the names of their PersistentVolumes.
@@ -30,9 +34,15 @@ var locksByVolume = toolscache.Indexers{byVolume: func(o any) ([]string, error) 
 	return nil, nil
 }}
 
-// FollowLocks has the informers follow VolumeLocks; nobody waits for it to have synced. nil where the kind is not installed: nothing is watched then, until the next start.
-func FollowLocks(ctx context.Context, informers cache.Informers) (*Locks, error) {
-	started, err := informers.GetInformer(ctx, &v1alpha1.VolumeLock{}, cache.BlockUntilSynced(false))
+// FollowLocks makes the informer for VolumeLocks, which Start runs. It is in a cache of its own, since a manager waits for all informers of its cache: nobody waits for this one, and a role that may not
+// read VolumeLocks keeps no replica from being ready. Of the options those count that say how the API server is reached. nil where the kind is not installed: nothing is watched then, until the next start.
+func FollowLocks(ctx context.Context, config *rest.Config, options cache.Options) (*Locks, error) {
+	options.ByObject = map[client.Object]cache.ByObject{&v1alpha1.VolumeLock{}: informer.Trimmed(trimmedLock)}
+	own, err := cache.New(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("make the cache of VolumeLocks: %w", err)
+	}
+	started, err := own.GetInformer(ctx, &v1alpha1.VolumeLock{}, cache.BlockUntilSynced(false))
 	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
@@ -46,8 +56,14 @@ func FollowLocks(ctx context.Context, informers cache.Informers) (*Locks, error)
 	if err := shared.AddIndexers(locksByVolume); err != nil {
 		return nil, fmt.Errorf("index VolumeLocks by their volumes: %w", err)
 	}
-	return &Locks{shared.GetIndexer(), shared.HasSynced}, nil
+	return &Locks{shared.GetIndexer(), shared.HasSynced, own}, nil
 }
+
+// Start runs the informer until the context ends.
+func (l *Locks) Start(ctx context.Context) error { return l.own.Start(ctx) }
+
+// NeedLeaderElection is false: every replica refuses.
+func (l *Locks) NeedLeaderElection() bool { return false }
 
 // trimmedLock is what an informer stores of a VolumeLock.
 func trimmedLock(l *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
