@@ -314,7 +314,7 @@ func TestNotAdopted(t *testing.T) {
 	own := f.Attachment.DeepCopy()
 	own.Finalizers = append(own.Finalizers, "external-attacher/nfs-csi-k8s-io")
 	driver := func(attach *bool, gated string) *storagev1.CSIDriver {
-		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: nfs, Annotations: map[string]string{v1alpha1.AnnotationGated: gated}}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach}}
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: nfs, UID: "driver", Annotations: map[string]string{v1alpha1.AnnotationGated: gated}}, Spec: storagev1.CSIDriverSpec{AttachRequired: attach}}
 	}
 	for name, c := range map[string]struct {
 		driver *storagev1.CSIDriver
@@ -324,7 +324,9 @@ func TestNotAdopted(t *testing.T) {
 		"no CSIDriver":              {nil, f.Attachment, true},
 		"not adopted":               {driver(nil, ""), f.Attachment, true},
 		"being adopted":             {driver(nil, v1alpha1.GatedAdopting), f.Attachment, false},
-		"adopted":                   {driver(new(true), v1alpha1.GatedAdopted), f.Attachment, false},
+		"adopted":                   {driver(new(true), volumelock.AdoptedMark("driver")), f.Attachment, false},
+		"another one was adopted":   {driver(new(true), volumelock.AdoptedMark("other")), f.Attachment, true},
+		"adopted, and no UID":       {driver(new(true), v1alpha1.GatedAdopted), f.Attachment, true},
 		"kubelets do not wait":      {driver(new(false), ""), f.Attachment, false},
 		"an attacher of its own":    {driver(nil, ""), own, false},
 		"its own, and no CSIDriver": {nil, own, false},
