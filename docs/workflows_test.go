@@ -32,6 +32,9 @@ var (
 // may are the rights of jobs that do more than read: a release's page, images, and the identity that signs them.
 var may = map[string]map[string]string{"release": {"contents": "write", "packages": "write", "id-token": "write", "attestations": "write"}}
 
+// showPage is the one step that is no command of ours: it comes after actions that our commands can't run.
+const showPage = `gh release edit "$GITHUB_REF_NAME" --draft=false --verify-tag`
+
 // The workflows run commands of this repository and nothing else, with actions that can't be replaced, and may read only, unless it is said above.
 func TestWorkflowsRunOurCommands(t *testing.T) {
 	makefile, ran := readPage(t, "../Makefile"), map[string]bool{}
@@ -59,7 +62,7 @@ func TestWorkflowsRunOurCommands(t *testing.T) {
 				if step.Uses != "" && !pinned.MatchString(step.Uses) {
 					t.Errorf("%s: %s is not pinned by its commit", file, step.Uses)
 				}
-				if step.Run == "" {
+				if step.Run == "" || step.Run == showPage {
 					continue
 				}
 				target := makeTarget.FindStringSubmatch(step.Run)
