@@ -2,7 +2,7 @@
 // reach new code are kept in Go's cache (go env GOCACHE), so that the next run begins where this one ends; one that fails is written to the package's
 // testdata/fuzz, from where each go test runs it again.
 //
-//	go run -C e2e ./fuzz [-time 1h] [-only REGEXP]
+//	go run -C e2e ./fuzz [-time 1h] [-only REGEXP] [-part 2/9]
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -27,6 +28,7 @@ import (
 type options struct {
 	each time.Duration
 	only string
+	part string
 }
 
 func main() {
@@ -34,6 +36,7 @@ func main() {
 	program.Main("fuzz", func(f *flag.FlagSet) {
 		f.DurationVar(&o.each, "time", time.Hour, "how long each test has")
 		f.StringVar(&o.only, "only", "", "only tests whose package and name, such as ./certs FuzzParse, this regular expression finds")
+		f.StringVar(&o.part, "part", "1/1", "I/N: of those the I-th of N parts, as many machines share the tests")
 	}, func(ctx context.Context) error {
 		only, err := regexp.Compile(o.only)
 		if err != nil {
@@ -51,6 +54,10 @@ func main() {
 			return err
 		}
 		all = slices.DeleteFunc(all, func(t target) bool { return !only.MatchString(t.String()) })
+		all, err = part(all, o.part)
+		if err != nil {
+			return fmt.Errorf("-part: %w", err)
+		}
 		if len(all) == 0 {
 			return errors.New("no fuzz test is to be run")
 		}
@@ -100,6 +107,23 @@ func targets(ctx context.Context, root string) ([]target, error) {
 }
 
 var declared = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
+
+// part is the I-th of N parts of all, for "I/N". Each of all is in one of them.
+func part(all []target, of string) ([]target, error) {
+	i, n, cut := strings.Cut(of, "/")
+	index, err := strconv.Atoi(i)
+	parts, err2 := strconv.Atoi(n)
+	if !cut || err != nil || err2 != nil || index < 1 || index > parts {
+		return nil, fmt.Errorf("%q is not I/N with I from 1 to N", of)
+	}
+	var some []target
+	for j, t := range all {
+		if j%parts == index-1 {
+			some = append(some, t)
+		}
+	}
+	return some, nil
+}
 
 // outcome is what a test's output says last.
 type outcome struct {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,5 +49,32 @@ func TestTargets(t *testing.T) {
 	}
 	if !slices.IsSortedFunc(all, func(a, b target) int { return slices.Index(modules, a.module) - slices.Index(modules, b.module) }) {
 		t.Error("not by modules")
+	}
+}
+
+// Parts leave no test out and run none twice, however many there are.
+func TestPart(t *testing.T) {
+	all := make([]target, 33)
+	for i := range all {
+		all[i].name = strconv.Itoa(i)
+	}
+	for _, n := range []int{1, 2, 9, 40} {
+		var got []target
+		for i := range n {
+			some, err := part(all, fmt.Sprintf("%d/%d", i+1, n))
+			if err != nil || len(some) > (len(all)+n-1)/n {
+				t.Errorf("%d of %d: %d tests, %v", i+1, n, len(some), err)
+			}
+			got = append(got, some...)
+		}
+		slices.SortFunc(got, func(a, b target) int { return slices.Index(all, a) - slices.Index(all, b) })
+		if !slices.Equal(got, all) {
+			t.Errorf("in %d parts: %v", n, got)
+		}
+	}
+	for _, wrong := range []string{"", "1", "0/3", "4/3", "-1/3", "1/0", "x/3", "1/3/5"} {
+		if _, err := part(all, wrong); err == nil || !strings.Contains(err.Error(), strconv.Quote(wrong)) {
+			t.Errorf("%q: %v", wrong, err)
+		}
 	}
 }
