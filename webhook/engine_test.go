@@ -10,6 +10,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -96,6 +97,38 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 }
 
 // Until the informers have synced the pod passes, and its creator is told.
+// What an API server asks, whose pod is decoded with its review, is answered as what asks the handler itself, as a review of files does.
+func TestPodsAreAnsweredAlike(t *testing.T) {
+	e := newEngine(t, cluster(namespace("shop")), nil, podPolicy("p", v1alpha1.PodPolicySpec{
+		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45)), MaxSeconds: new(int64(60))},
+	}))
+	changed := func(from, to string) admission.Request { return review(pods, strings.Replace(plainPod, from, to, 1)) }
+	for name, tt := range map[string]struct {
+		request          admission.Request
+		mutates, refuses bool
+	}{
+		"a pod that chose nothing": {request: review(pods, plainPod), mutates: true},
+		"one beyond a limit":       {request: changed(`:30`, `:61`), mutates: true, refuses: true},
+		"one within it":            {request: changed(`:30`, `:50`)},
+		"what is no pod":           {request: changed(`[{"name":"c"}]`, `7`), refuses: true},
+		"another kind":             {request: review(metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, plainPod), refuses: true},
+	} {
+		for path, handler := range map[string]webhook.Handler{webhook.PathMutatePods: e.MutatePods, webhook.PathValidatePods: e.ValidatePods} {
+			want := handler.Handle(t.Context(), tt.request)
+			if err := want.Complete(tt.request); err != nil {
+				t.Fatal(err)
+			}
+			got := served(t, e, path, tt.request)
+			if d := cmp.Diff(&want.AdmissionResponse, got, cmpopts.EquateEmpty()); d != "" {
+				t.Errorf("%s, %s: (-the handler, +served):\n%s", name, path, d)
+			}
+			if path == webhook.PathMutatePods && len(got.Patch) > 0 != tt.mutates || path == webhook.PathValidatePods && got.Allowed == tt.refuses {
+				t.Errorf("%s, %s: %+v", name, path, got)
+			}
+		}
+	}
+}
+
 func TestNotReady(t *testing.T) {
 	e := newEngine(t, cluster(), nil)
 	e.Ready = func() bool { return false }

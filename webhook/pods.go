@@ -57,7 +57,11 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwis
 	return d, nil
 }
 
+// decodePod returns the pod of a request. The intake has decoded it already (intake.PodHandler); a review of files has not.
 func decodePod(req admission.Request) (*corev1.Pod, error) {
+	if pod, ok := req.Object.Object.(*corev1.Pod); ok {
+		return pod, nil
+	}
 	var pod corev1.Pod
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &pod); err != nil {
 		return nil, fmt.Errorf("decode the pod: %w", err)

@@ -45,7 +45,11 @@ func (e *Engine) Register(mux interface {
 		e.Decisions.unread(path, reason, uid)
 	})
 	for path, handler := range e.Handlers() {
-		mux.Register(path, reviews.Handler(path, e.Decisions.Logged(path, handler)))
+		read := reviews.Handler
+		if path == PathMutatePods || path == PathValidatePods {
+			read = reviews.PodHandler
+		}
+		mux.Register(path, read(path, e.Decisions.Logged(path, handler)))
 	}
 	mux.Register(PathAnswers, reviews.Handler(PathAnswers, admission.HandlerFunc(e.Answers)))
 }

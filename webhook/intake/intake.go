@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -78,6 +79,19 @@ func New(refused func(path, reason string, uid types.UID)) *Intake {
 // has its UID. The API server takes a response without the UID for a failed call, and the webhooks for pods fail open, so that a pod which is large enough would
 // get round every limit.
 func (in *Intake) Handler(path string, handler admission.Handler) http.Handler {
+	return in.reader(path, handler)
+}
+
+// PodHandler is Handler for a path that is asked about pods alone. The pod is decoded with its review, and the handler finds it in the Object of the request's object,
+// whose Raw is empty. Decoding the one after the other would go through the pod's text four times instead of twice, which is a quarter of all that answering takes. A
+// review whose object is none, or no pod, comes as it does to other handlers.
+func (in *Intake) PodHandler(path string, handler admission.Handler) http.Handler {
+	r := in.reader(path, handler)
+	r.pods = true
+	return r
+}
+
+func (in *Intake) reader(path string, handler admission.Handler) *reader {
 	return &reader{Intake: in, path: path, hook: &admission.Webhook{Handler: handler, LogConstructor: logAs(path)}}
 }
 
@@ -86,6 +100,8 @@ type reader struct {
 	*Intake
 	path string
 	hook *admission.Webhook
+	// pods: their objects are pods, which are decoded with them.
+	pods bool
 }
 
 // logAs returns a log constructor that adds the path and no values of the request: controller-runtime calls it three times a request, so that the logger is made
@@ -241,6 +257,11 @@ func (in *reader) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 
 // judge decodes a review and hands it to the handler.
 func (in *reader) judge(ctx context.Context, raw []byte) admission.Response {
+	if in.pods {
+		if request, ok := podRequestOf(raw); ok {
+			return in.hook.Handle(ctx, request)
+		}
+	}
 	var review admissionv1.AdmissionReview
 	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &review); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the review: %w", err))
@@ -249,6 +270,24 @@ func (in *reader) judge(ctx context.Context, raw []byte) admission.Response {
 		return admission.Errored(http.StatusBadRequest, errors.New("there is no request in it: is this an AdmissionReview?"))
 	}
 	return in.hook.Handle(ctx, admission.Request{AdmissionRequest: *review.Request})
+}
+
+// podRequestOf decodes the request of a review together with its pod; false: there is none that can be decoded so. Of a field that is there twice, which no API server writes,
+// both would be merged, and not the last one taken.
+func podRequestOf(raw []byte) (admission.Request, bool) {
+	var review struct {
+		Request *struct {
+			admissionv1.AdmissionRequest
+			Object *corev1.Pod `json:"object"` // hides the embedded one, as package encoding/json says of fields that are less deep
+		} `json:"request"`
+	}
+	err := json.UnmarshalCaseSensitivePreserveInts(raw, &review)
+	if err != nil || review.Request == nil || review.Request.Object == nil {
+		return admission.Request{}, false
+	}
+	request := admission.Request{AdmissionRequest: review.Request.AdmissionRequest}
+	request.Object.Object = review.Request.Object
+	return request, true
 }
 
 const (

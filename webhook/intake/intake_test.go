@@ -16,6 +16,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
@@ -217,6 +218,53 @@ func TestIntakeOfWhatCanNotBeDecoded(t *testing.T) {
 		if _, got := post(defaultPatience, strings.NewReader(reviewOf(object))); got.Allowed || got.UID != aUID || got.Result.Code != http.StatusBadRequest {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// A handler of pods is asked the same as another one, whatever comes: only that it gets the pod decoded where it is one.
+func TestPodsAreDecodedWithTheirReview(t *testing.T) {
+	with := func(object string) string {
+		return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":` + object + `,"uid":"` + aUID + `","kind":{"group":"","version":"v1","kind":"Pod"},
+			"resource":{"group":"","version":"v1","resource":"pods"},"requestKind":{"group":"","version":"v1","kind":"Pod"},"name":"p","namespace":"shop","operation":"CREATE",
+			"userInfo":{"username":"u","groups":["g"],"extra":{"a":["b"]}},"oldObject":{"a":1},"dryRun":true,"options":{"kind":"CreateOptions"},"later":[1]}}`
+	}
+	for name, tt := range map[string]struct {
+		body string
+		pod  bool
+	}{
+		"a pod":                            {with(`{"metadata":{"name":"p","labels":{"a":"\u003cb"}},"spec":{"terminationGracePeriodSeconds":9007199254740993,"containers":[{"name":"c"}]}}`), true},
+		"fields that are not known":        {with(`{"Metadata":{"name":"other"},"later":{"x":[1]},"spec":{"PriorityClassName":"c","later":1}}`), true},
+		"an empty one":                     {with(`{}`), true},
+		"null":                             {with(`null`), false},
+		"none":                             {`{"request":{"uid":"` + aUID + `"}}`, false},
+		"one whose containers are no list": {with(`{"spec":{"containers":{}}}`), false},
+		"a list":                           {with(`[]`), false},
+		"a word":                           {with(`"a"`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked [2]admission.Request
+			for i, handler := range []func(string, admission.Handler) http.Handler{New(nil).Handler, New(nil).PodHandler} {
+				request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(tt.body))
+				request.Header.Set("Content-Type", "application/json")
+				handler("/test", admission.HandlerFunc(func(_ context.Context, req admission.Request) admission.Response {
+					asked[i] = req
+					return admission.Allowed("")
+				})).ServeHTTP(httptest.NewRecorder(), request)
+			}
+			if tt.pod {
+				var want corev1.Pod
+				if err := json.UnmarshalCaseSensitivePreserveInts(asked[0].Object.Raw, &want); err != nil {
+					t.Fatal(err)
+				}
+				if got, ok := asked[1].Object.Object.(*corev1.Pod); !ok || !reflect.DeepEqual(got, &want) || len(asked[1].Object.Raw) > 0 {
+					t.Errorf("got %+v, want %+v", asked[1].Object, want)
+				}
+				asked[0].Object, asked[1].Object = kuberuntime.RawExtension{}, kuberuntime.RawExtension{}
+			}
+			if asked[0].UID != aUID || !reflect.DeepEqual(asked[1], asked[0]) {
+				t.Errorf("got %+v, want %+v", asked[1], asked[0])
+			}
+		})
 	}
 }
 
