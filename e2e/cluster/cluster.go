@@ -42,6 +42,8 @@ type Options struct {
 	AuditLog bool
 	// APIServerArgs are more flags, "--name=value"; a list-valued flag adds to what is set here.
 	APIServerArgs []string
+	// APIServerEnvironment are more variables, "NAME=value". One that RestartAPIServer started does not have them.
+	APIServerEnvironment []string
 	// ControllerManagerArgs are more flags, "--name=value"; the last one of a name counts.
 	ControllerManagerArgs []string
 	// Log gets progress lines; nil is silent.

@@ -86,7 +86,7 @@ func (c *Cluster) environment(pki string) (*envtest.Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	apiServer, err := dyingWithUs(bin, filepath.Join(c.BinDir, "kube-apiserver"))
+	apiServer, err := dyingWithUs(bin, filepath.Join(c.BinDir, "kube-apiserver"), c.options.APIServerEnvironment...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -152,16 +153,19 @@ func Answered(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, longestCall, fmt.Errorf("no answer within %s", longestCall))
 }
 
-// dyingWithUs writes a script that runs a program with the parent-death signal set. envtest starts etcd and
+// dyingWithUs writes a script that runs a program with the parent-death signal set, and with more environment variables ("NAME=value"). envtest starts etcd and
 // the API server itself and does not set it, so both would outlive a test that panics or is killed. Without
-// setpriv (util-linux) the program is returned as it is.
-func dyingWithUs(dir, path string) (string, error) {
-	setpriv, err := exec.LookPath("setpriv")
-	if err != nil {
+// setpriv (util-linux) the program is not told of its parent's death.
+func dyingWithUs(dir, path string, environment ...string) (string, error) {
+	words := append([]string{"env"}, environment...)
+	switch setpriv, err := exec.LookPath("setpriv"); {
+	case err == nil:
+		words = append(words, setpriv, "--pdeathsig", "KILL", "--")
+	case len(environment) == 0:
 		return path, nil
 	}
 	script := filepath.Join(dir, filepath.Base(path))
-	text := fmt.Sprintf("#!/bin/sh\nexec '%s' --pdeathsig KILL -- '%s' \"$@\"\n", setpriv, path)
+	text := fmt.Sprintf("#!/bin/sh\nexec '%s' '%s' \"$@\"\n", strings.Join(words, "' '"), path)
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		return "", fmt.Errorf("writing the wrapper of %s: %w", path, err)
 	}
