@@ -6,9 +6,9 @@
 // (kubernetes/kubernetes#122658, #141367). No MutatingAdmissionPolicy is made (#142181).
 //
 // The validating webhook is called for every pod all the same. A match condition that skips the call where the limits make it needless can't be
-// sound: an API server gets webhook configurations and admission policies by two watches, either may be stale, and nothing tells which version it
-// evaluates. So it is unknown when a condition could rely on a policy that has changed. And the
-// webhook checks more than limits: the pod's priority against its class, and what Podgrace recorded in the pod against the policies.
+// sound: an API server gets webhook configurations, rights and admission policies by watches of their own, each may be stale, and nothing tells which version it
+// evaluates. So it is unknown when a condition could rely on a policy that has changed. And the webhook checks more than limits: the pod's priority against its
+// class, and what Podgrace recorded in the pod against the policies (docs/performance.md has all of it).
 //
 // CEL's || absorbs an error if the other side is true. So each limit comes before the conditions of its policy, "within || !matches": if a condition
 // fails to evaluate, a pod within the limit is allowed and another is refused, which is what the webhook does.
