@@ -24,8 +24,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	admissionmetrics "sigs.k8s.io/controller-runtime/pkg/webhook/admission/metrics"
 	"sigs.k8s.io/json"
 )
 
@@ -92,14 +94,15 @@ func (in *Intake) PodHandler(path string, handler admission.Handler) http.Handle
 }
 
 func (in *Intake) reader(path string, handler admission.Handler) *reader {
-	return &reader{Intake: in, path: path, hook: &admission.Webhook{Handler: handler, LogConstructor: logAs(path)}}
+	return &reader{Intake: in, path: path, decode: json.UnmarshalCaseSensitivePreserveInts, hook: &admission.Webhook{Handler: handler, LogConstructor: logAs(path)}}
 }
 
 // reader reads the reviews of one path.
 type reader struct {
 	*Intake
-	path string
-	hook *admission.Webhook
+	path   string
+	decode func(review []byte, into any) error
+	hook   *admission.Webhook
 	// pods: their objects are pods, which are decoded with them.
 	pods bool
 }
@@ -186,12 +189,6 @@ func (in *reader) judgeLarge(ctx context.Context, raw []byte, uid types.UID, wei
 	go func() {
 		defer release()
 		defer in.largeWork.Release(weight)
-		// A panic in a goroutine would end the process; net/http recovers only those of its own.
-		defer func() {
-			if r := recover(); r != nil {
-				answered <- admission.Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v", r))
-			}
-		}()
 		answered <- in.judge(ctx, raw)
 	}()
 	select {
@@ -255,15 +252,26 @@ func (in *reader) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	return nil, uid, nil, new(admission.Errored(http.StatusBadRequest, fmt.Errorf("read the review: %w", err)))
 }
 
-// judge decodes a review and hands it to the handler.
-func (in *reader) judge(ctx context.Context, raw []byte) admission.Response {
+// judge decodes a review and hands it to the handler. A panic is answered, counted and logged with its stack, as the hook does with those of the handler
+// (controller-runtime/pkg/webhook/admission/webhook.go Handle, 0.24.1): one in the goroutine of a large review would end the process, and of the others
+// net/http would close the connection, with a line in its own log.
+func (in *reader) judge(ctx context.Context, raw []byte) (response admission.Response) {
+	defer func() {
+		if r := recover(); r != nil {
+			admissionmetrics.WebhookPanics.WithLabelValues().Inc()
+			for _, handle := range utilruntime.PanicHandlers {
+				handle(ctx, r)
+			}
+			response = admission.Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v [recovered]", r))
+		}
+	}()
 	if in.pods {
-		if request, ok := podRequestOf(raw); ok {
+		if request, ok := in.podRequest(raw); ok {
 			return in.hook.Handle(ctx, request)
 		}
 	}
 	var review admissionv1.AdmissionReview
-	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &review); err != nil {
+	if err := in.decode(raw, &review); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the review: %w", err))
 	}
 	if review.Request == nil {
@@ -272,16 +280,16 @@ func (in *reader) judge(ctx context.Context, raw []byte) admission.Response {
 	return in.hook.Handle(ctx, admission.Request{AdmissionRequest: *review.Request})
 }
 
-// podRequestOf decodes the request of a review together with its pod; false: there is none that can be decoded so. Of a field that is there twice, which no API server writes,
+// podRequest decodes the request of a review together with its pod; false: there is none that can be decoded so. Of a field that is there twice, which no API server writes,
 // both would be merged, and not the last one taken.
-func podRequestOf(raw []byte) (admission.Request, bool) {
+func (in *reader) podRequest(raw []byte) (admission.Request, bool) {
 	var review struct {
 		Request *struct {
 			admissionv1.AdmissionRequest
 			Object *corev1.Pod `json:"object"` // hides the embedded one, as package encoding/json says of fields that are less deep
 		} `json:"request"`
 	}
-	err := json.UnmarshalCaseSensitivePreserveInts(raw, &review)
+	err := in.decode(raw, &review)
 	if err != nil || review.Request == nil || review.Request.Object == nil {
 		return admission.Request{}, false
 	}

@@ -14,11 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	admissionmetrics "sigs.k8s.io/controller-runtime/pkg/webhook/admission/metrics"
 	"sigs.k8s.io/json"
 )
 
@@ -198,16 +202,34 @@ func TestIntakeOfWhatIsSettled(t *testing.T) {
 	}
 }
 
-// A large review that makes the decision panic is answered, and the process goes on.
+// A review that makes its decoding or the decision panic is answered and counted once, and the process goes on. Of the decision controller-runtime logs it.
 func TestIntakeOfWhatPanics(t *testing.T) {
-	in := bounded(func(context.Context, admission.Request) admission.Response { panic("here") })
-	in.hook.WithRecoverPanic(false)
-	recorder := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(reviewOf(`{"a":"`+strings.Repeat("x", smallBody)+`"}`)))
-	request.Header.Set("Content-Type", "application/json")
-	in.ServeHTTP(recorder, request)
-	if text := recorder.Body.String(); !strings.Contains(text, "panic: here") || !strings.Contains(text, `"uid":"`+aUID) {
-		t.Errorf("got %s", text)
+	for size, object := range map[string]string{"small": `{}`, "large": `{"a":"` + strings.Repeat("x", smallBody) + `"}`} {
+		for where, in := range map[string]*reader{
+			"deciding": bounded(func(context.Context, admission.Request) admission.Response { panic("here") }),
+			"decoding": bounded(allowed),
+		} {
+			t.Run(size+"/"+where, func(t *testing.T) {
+				if where == "decoding" {
+					in.decode = func([]byte, any) error { panic("here") }
+				}
+				var log strings.Builder
+				ctx := logr.NewContext(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{}))
+				request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(reviewOf(object)))
+				request.Header.Set("Content-Type", "application/json")
+				recorder, before := httptest.NewRecorder(), testutil.ToFloat64(admissionmetrics.WebhookPanics)
+				in.ServeHTTP(recorder, request)
+				if text := recorder.Body.String(); !strings.Contains(text, "panic: here [recovered]") || !strings.Contains(text, `"uid":"`+aUID) {
+					t.Errorf("got %s", text)
+				}
+				if n := testutil.ToFloat64(admissionmetrics.WebhookPanics) - before; n != 1 {
+					t.Errorf("it counts as %v", n)
+				}
+				if text := log.String(); where == "decoding" && (strings.Count(text, "Observed a panic") != 1 || !strings.Contains(text, "intake_test.go")) {
+					t.Errorf("the log has %q", text)
+				}
+			})
+		}
 	}
 }
 
