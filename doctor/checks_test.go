@@ -488,9 +488,15 @@ func TestFindings(t *testing.T) {
 			w := &s.Validating[len(s.Validating)-1].Webhooks[0]
 			w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "some", Expression: "object.metadata.name != 'x'"}}
 		}}, []string{"note foreign-webhooks: unless its match conditions"}},
-		"another webhook that is open": {false, []change{foreign(admissionregistrationv1.Ignore, nil)}, nil},
-		"another webhook elsewhere":    {false, []change{foreign(admissionregistrationv1.Fail, &metav1.LabelSelector{MatchLabels: map[string]string{"inject": "yes"}})}, nil},
-		"nobody leads":                 {false, []change{func(s *Snapshot) { s.Leases[0].Spec.RenewTime.Time = now.Add(-2 * time.Minute) }}, []string{"error leader: 2m ago"}},
+		"another webhook that is open":    {false, []change{foreign(admissionregistrationv1.Ignore, nil)}, nil},
+		"another webhook elsewhere":       {false, []change{foreign(admissionregistrationv1.Fail, &metav1.LabelSelector{MatchLabels: map[string]string{"inject": "yes"}})}, nil},
+		"a mutating webhook before":       {false, []change{mutates("linkerd", admissionregistrationv1.IfNeededReinvocationPolicy)}, nil},
+		"a mutating webhook after":        {false, []change{mutates("vpa", admissionregistrationv1.NeverReinvocationPolicy)}, nil},
+		"a mutating webhook after, again": {false, []change{mutates("vpa", admissionregistrationv1.IfNeededReinvocationPolicy)}, []string{"note mutation-order: once more"}},
+		"a mutating webhook after us, who are asked once": {false, []change{mutates("vpa", admissionregistrationv1.NeverReinvocationPolicy), func(s *Snapshot) {
+			s.Mutating[0].Webhooks[0].ReinvocationPolicy = nil
+		}}, []string{"warning webhook-configurations: reinvocationPolicy is Never", "warning mutation-order: is not asked again"}},
+		"nobody leads": {false, []change{func(s *Snapshot) { s.Leases[0].Spec.RenewTime.Time = now.Add(-2 * time.Minute) }}, []string{"error leader: 2m ago"}},
 		"nobody is there to lead": {false, []change{func(s *Snapshot) {
 			s.Deployments[0].Status.AvailableReplicas = 0
 			s.Leases[0].Spec.RenewTime.Time = now.Add(-2 * time.Minute)
@@ -653,11 +659,23 @@ func limits(item corev1.LimitRangeItem) change {
 func foreign(policy admissionregistrationv1.FailurePolicyType, of *metav1.LabelSelector) change {
 	return func(s *Snapshot) {
 		s.Add(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "pods.example.org", FailurePolicy: &policy, NamespaceSelector: of,
-			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
+			Name: "pods.example.org", FailurePolicy: &policy, NamespaceSelector: of, Rules: podRules,
 		}}})
 	}
 }
+
+// mutates has another webhook asked about new pods.
+func mutates(configuration string, again admissionregistrationv1.ReinvocationPolicyType) change {
+	return func(s *Snapshot) {
+		s.Add(&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configuration}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "pods.example.org", FailurePolicy: new(admissionregistrationv1.Ignore), ReinvocationPolicy: &again, Rules: podRules,
+		}}})
+	}
+}
+
+var podRules = []admissionregistrationv1.RuleWithOperations{{
+	Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+}}
 
 // A namespace whose name is a number is a text all the same, and where the Deployment was not read the configuration says which namespaces are left out.
 func TestShippedElsewhere(t *testing.T) {

@@ -316,6 +316,44 @@ func foreignWebhooks(s *Snapshot) (found []Finding) {
 	return found
 }
 
+// podMutation is the webhook that gives pods what policies say.
+const podMutation = "pods.mutate." + podgraceGroup
+
+// mutationOrder: no other webhook changes pods after Podgrace was asked for the last time. The API server calls the webhooks that mutate by their configurations' names
+// (k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, 0.36.3). After one has changed the object it calls once more those before it whose reinvocationPolicy is
+// IfNeeded, in the same order, and where one of these changes it, also those between (plugin/webhook/mutating/dispatcher.go).
+func mutationOrder(s *Snapshot) []Finding {
+	all := hooksOf(s.Mutating, nil)
+	i := slices.IndexFunc(all, func(h hook) bool { return h.Name == podMutation })
+	if i < 0 {
+		return nil // which webhook-configurations tells
+	}
+	own, later := all[i], []string(nil)
+	onceMore := own.Again == admissionregistrationv1.IfNeededReinvocationPolicy
+	for _, h := range all {
+		if !h.isOwn() && h.CreatesPods && h.Configuration > own.Configuration && (!onceMore || h.Again == admissionregistrationv1.IfNeededReinvocationPolicy) {
+			later = append(later, h.Name)
+		}
+	}
+	if len(later) == 0 {
+		return nil
+	}
+	slices.Sort(later)
+	later = slices.Compact(later)
+	f := Finding{
+		Severity: Note, About: "webhook " + console.Some(later, 3, ", "),
+		Message: fmt.Sprintf("asked about pods after Podgrace, and like it once more where others have changed them: what %s then of a pod's class, grace period, constraints or containers Podgrace does not see before the pod's validation, which refuses or warns about what policies would have made otherwise",
+			console.Noun(len(later), "it changes", "they change")),
+		Remedy: fmt.Sprintf("if pods are refused or warned about so: a name before %s for its configuration, or reinvocationPolicy: Never", own.Configuration),
+	}
+	if !onceMore {
+		f.Severity, f.Remedy = Warning, "reinvocationPolicy: IfNeeded for "+podMutation+", as it is shipped: "+again
+		f.Message = fmt.Sprintf("asked about pods after Podgrace, which is not asked again: what %s of a pod's class, grace period, constraints or containers Podgrace does not see before the pod's validation, which refuses or warns about what policies would have made otherwise",
+			console.Noun(len(later), "it changes", "they change"))
+	}
+	return []Finding{f}
+}
+
 func createsPods(rules []admissionregistrationv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rules, func(r admissionregistrationv1.RuleWithOperations) bool {
 		has := func(all []string, one string) bool { return slices.Contains(all, one) || slices.Contains(all, "*") }

@@ -109,6 +109,7 @@ func checks() []check {
 		{"admissions-enforcer", []Source{Nodes, Mutating, Validating}, installed, admissionsEnforcer, "on AKS, the annotation is there that keeps AKS out of them"},
 		{"admission-policies", []Source{Deployments, AdmissionPolicies, AdmissionBindings}, installed, admissionPolicies, "the ValidatingAdmissionPolicies are there (those about fences too, and where the volume lock is installed its own), bound with Deny and for all, and for what and with what they judge is as this version ships it"},
 		{"foreign-webhooks", []Source{Mutating, Validating, Namespace}, installed, foreignWebhooks, "no other webhook that fails closed is asked about pods of Podgrace's namespace; one with match conditions is a note, since they are not evaluated"},
+		{"mutation-order", []Source{Mutating}, installed, mutationOrder, "no other webhook changes pods after Podgrace was asked about them for the last time, by the names of the configurations and their `reinvocationPolicy`; whether its selectors and match conditions leave pods out is not looked at"},
 		{"leader", []Source{Leases, Deployments}, deployed, leader, "a replica leads, and has renewed its lease within a minute"},
 		{"policies", []Source{PodPolicies}, installed, policies, "each PodPolicy is in force, by its status"},
 		{"node-policies", []Source{NodePolicies}, installed, nodePolicies, "each NodePolicy can be read whole; it has no status that would say so"},
