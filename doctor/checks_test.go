@@ -506,6 +506,8 @@ func TestFindings(t *testing.T) {
 		"a policy out of force": {false, []change{func(s *Snapshot) {
 			s.PodPolicies[0].Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: "False", Reason: "InvalidSpec", Message: "spec.match"}
 		}}, []string{"warning policies: InvalidSpec: spec.match"}},
+		"limits that wait":          {false, []change{compiledWaits(4 * time.Minute)}, nil},
+		"limits that wait for long": {false, []change{compiledWaits(12 * time.Minute)}, []string{"warning policies: by the webhook alone, and have for 12m"}},
 		"a policy unseen":           {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Conditions = nil }}, []string{"warning policies: no leader has looked"}},
 		"a policy that was changed": {false, []change{func(s *Snapshot) { s.PodPolicies[0].Generation = 2 }}, []string{"note policies: earlier generation"}},
 		"a remark of a policy":      {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Warnings = []string{"selects nothing"} }}, []string{"note policies: selects nothing"}},
@@ -661,6 +663,16 @@ func foreign(policy admissionregistrationv1.FailurePolicyType, of *metav1.LabelS
 		s.Add(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "pods.example.org", FailurePolicy: &policy, NamespaceSelector: of, Rules: podRules,
 		}}})
+	}
+}
+
+// compiledWaits has the limits of the policy wait for so long.
+func compiledWaits(since time.Duration) change {
+	return func(s *Snapshot) {
+		p := &s.PodPolicies[0]
+		p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionCompiled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonLimitsWaiting, LastTransitionTime: metav1.NewTime(now.Add(-since)),
+		})
 	}
 }
 

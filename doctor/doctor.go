@@ -111,7 +111,7 @@ func checks() []check {
 		{"foreign-webhooks", []Source{Mutating, Validating, Namespace}, installed, foreignWebhooks, "no other webhook that fails closed is asked about pods of Podgrace's namespace; one with match conditions is a note, since they are not evaluated"},
 		{"mutation-order", []Source{Mutating}, installed, mutationOrder, "no other webhook changes pods after Podgrace was asked about them for the last time, by the names of the configurations and their `reinvocationPolicy`; whether its selectors and match conditions leave pods out is not looked at"},
 		{"leader", []Source{Leases, Deployments}, deployed, leader, "a replica leads, and has renewed its lease within a minute"},
-		{"policies", []Source{PodPolicies}, installed, policies, "each PodPolicy is in force, by its status"},
+		{"policies", []Source{PodPolicies}, installed, policies, "each PodPolicy is in force, by its status, and its limits do not wait for more than 5 minutes to be compiled for the API server"},
 		{"node-policies", []Source{NodePolicies}, installed, nodePolicies, "each NodePolicy can be read whole; it has no status that would say so"},
 		{"priority-classes", []Source{PodPolicies, PriorityClasses}, always, priorityClasses, "the PriorityClasses that policies name exist"},
 		{"guard", []Source{PodPolicies, RoleBindings}, installed, guardState, "the guard is armed if a policy needs it, which it is once the API server got an answer from the webhook; nobody has switched it off"},

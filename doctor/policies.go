@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -228,6 +230,10 @@ func expressionsOf(p admissionregistrationv1.ValidatingAdmissionPolicy) string {
 	return b.String()
 }
 
+// waitsLong is for how long limits may wait to be compiled before it is told. After an installation they do until the first replica has answered, which the leader asks for
+// each 2 s.
+const waitsLong = 5 * time.Minute
+
 // policies: they are in force.
 func policies(s *Snapshot) (found []Finding) {
 	if len(s.PodPolicies) == 0 {
@@ -247,6 +253,11 @@ func policies(s *Snapshot) (found []Finding) {
 			note(Note, "its status is of an earlier generation", "if it stays so, docs/operations.md, PodgraceNoLeader")
 		case c.Status != metav1.ConditionTrue:
 			note(Warning, "not in force as it is written: "+c.Reason+": "+console.OneLine(c.Message), "kubectl describe podpolicies")
+		}
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionCompiled); c != nil && c.Reason == v1alpha1.ReasonLimitsWaiting {
+			if waits := s.Now.Sub(c.LastTransitionTime.Time); waits > waitsLong {
+				note(Warning, fmt.Sprintf("its limits hold by the webhook alone, and have for %s: they are written for the API server once it gets an answer from a replica", duration.HumanDuration(waits)), "find out why the API server reaches none (docs/operations.md, PodgraceWebhookFailedOpen)")
+			}
 		}
 		if len(p.Status.Warnings) > 0 {
 			note(Note, console.OneLine(console.Some(p.Status.Warnings, 2, "; ")), "")
