@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path"
 	"slices"
@@ -43,15 +44,29 @@ func VolumeOf(pv *corev1.PersistentVolume) (Volume, error) {
 	}
 	v := Volume{Driver: source.Driver, Key: source.VolumeHandle, Identity: v1alpha1.VolumeByHandle}
 	if export := exports[v.Driver]; export != nil {
-		attributes := map[string]string{}
-		for name, value := range source.VolumeAttributes {
-			attributes[strings.ToLower(name)] = value // as drivers read them
+		attributes, err := lowered(source.VolumeAttributes)
+		if err != nil {
+			return Volume{}, err
 		}
 		if key, ok := export(attributes); ok {
 			v.Key, v.Identity = key, v1alpha1.VolumeByExport
 		}
 	}
 	return v, nil
+}
+
+// lowered are attributes as drivers read them: by their names in lower case. Of two that are one then csi-driver-nfs takes either, each time anew (pkg/nfs/nodeserver.go
+// NodePublishVolume, 059468ae, ranges over a map): nobody can tell what two nodes mount, and with which lock.
+func lowered(attributes map[string]string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		lower := strings.ToLower(name)
+		if other, there := all[lower]; there && other != attributes[name] {
+			return nil, fmt.Errorf("volumeAttributes has %s more than once, in upper and lower case, with different values: which of them its driver takes can't be told", lower)
+		}
+		all[lower] = attributes[name]
+	}
+	return all, nil
 }
 
 // LockName is the name of the VolumeLock of a volume. It does not say what it is for: that is in the spec.

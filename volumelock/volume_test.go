@@ -45,6 +45,14 @@ func TestVolumeOf(t *testing.T) {
 	if _, err := volumelock.VolumeOf(&corev1.PersistentVolume{}); err == nil {
 		t.Error("a volume of no CSI driver is known")
 	}
+	for range 20 { // a map has no order
+		if v, err := volumelock.VolumeOf(volume(nfs, "any", "server", "filer", "Server", "other", "share", "/srv")); err == nil {
+			t.Fatalf("a volume that leads to two places is %+v", v)
+		}
+	}
+	if v, err := volumelock.VolumeOf(volume(nfs, "any", "server", "filer", "Server", "filer", "share", "/srv")); err != nil || v.Key != "filer:/srv" {
+		t.Errorf("the same written twice: %+v, %v", v, err)
+	}
 	if _, err := volumelock.VolumeOf(volume(nfs, "")); err == nil {
 		t.Error("a volume without a handle is known")
 	}
