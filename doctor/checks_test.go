@@ -643,6 +643,20 @@ func waits(p *corev1.Pod) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Image: "registry.invalid/podgrace/webhook", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
 }
 
+// Of several resources that are used up always the same one is told.
+func TestQuotaUsedUp(t *testing.T) {
+	s, q := healthy(t), quotaUsed("4", "4")
+	for _, name := range []corev1.ResourceName{"requests.cpu", "limits.cpu", "requests.memory", "limits.memory", "services"} {
+		q.Status.Used[name], q.Status.Hard[name] = resource.MustParse("1"), resource.MustParse("1")
+	}
+	s.Add(q)
+	for range 20 { // a map has no order
+		if found := criticalQuota(s); len(found) != 1 || !strings.HasPrefix(found[0].Message, "limits.cpu of ") {
+			t.Fatalf("found %+v", found)
+		}
+	}
+}
+
 func quotaUsed(used, hard string) *corev1.ResourceQuota {
 	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "own"}, Status: corev1.ResourceQuotaStatus{
 		Used: corev1.ResourceList{"pods": resource.MustParse(used)}, Hard: corev1.ResourceList{"pods": resource.MustParse(hard)},

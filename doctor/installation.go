@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -199,7 +200,8 @@ func levelOf(ns *corev1.Namespace) string {
 func criticalQuota(s *Snapshot) []Finding {
 	var classes bool
 	for _, q := range s.Quotas {
-		for name, hard := range q.Status.Hard {
+		for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
+			hard := q.Status.Hard[name]
 			if used := q.Status.Used[name]; used.Cmp(hard) >= 0 && !hard.IsZero() {
 				return []Finding{{Severity: Warning, About: "ResourceQuota " + q.Name, Message: fmt.Sprintf("%s of %s is used up (%s of %s): an update of Podgrace, or a replica that is to be replaced, may be refused", name, s.OwnNamespace, used.String(), hard.String()), Remedy: "raise it"}}
 			}

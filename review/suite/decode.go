@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -175,18 +176,21 @@ func (r *decoder) then(i int, t *Then) {
 	if d := t.Decision; d != nil && *d != review.Allowed && *d != review.Denied {
 		r.fail(caseAt(i, "then", "decision"), "decision %q: it is %s or %s", *d, review.Allowed, review.Denied)
 	}
-	for path := range t.Fields {
+	for _, path := range slices.Sorted(maps.Keys(t.Fields)) {
 		if err := checkPath(path); err != nil {
 			r.fail(caseAt(i, "then", "fields", path), "field %s: %v", path, err)
 		}
 	}
-	for field, list := range map[string]*[]string{"warnings": t.Warnings, "unknown": t.Unknown} {
-		if list == nil {
+	for _, of := range []struct {
+		field string
+		list  *[]string
+	}{{"warnings", t.Warnings}, {"unknown", t.Unknown}} {
+		if of.list == nil {
 			continue
 		}
-		for _, part := range *list {
+		for _, part := range *of.list {
 			if says(part) == "" {
-				r.fail(caseAt(i, "then", field), "%q is in every one of the %s; [] says that there are none", part, field)
+				r.fail(caseAt(i, "then", of.field), "%q is in every one of the %s; [] says that there are none", part, of.field)
 			}
 		}
 	}

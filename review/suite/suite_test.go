@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -204,6 +205,22 @@ func TestBadSuites(t *testing.T) {
 				t.Errorf("%+v", report.Summary)
 			}
 		})
+	}
+}
+
+// What is wrong is said in the same order each time.
+func TestBadSuiteInOrder(t *testing.T) {
+	dir := folder(t, map[string]string{"suite.yaml": head + "cases:\n- name: a\n  when: {object: Deployment shop/web}\n  then:\n    fields: {a: 1, b: 1, c: 1, d: 1}\n    warnings: ['']\n    unknown: ['']\n"})
+	var first string
+	for range 20 { // a map has no order
+		var out strings.Builder
+		for _, e := range tested(t, Runner{}, dir).Errors {
+			fmt.Fprintln(&out, e)
+		}
+		first = cmp.Or(first, out.String())
+		if out.String() != first || strings.Count(first, "\n") != 6 {
+			t.Fatalf("once it says\n%sand then\n%s", first, out.String())
+		}
 	}
 }
 
