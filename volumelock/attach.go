@@ -140,8 +140,14 @@ func (x *attaching) holdsIt() bool {
 	return x.Lock != nil && Holder(x.Lock) == v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}
 }
 
-func (x *attaching) finalized() bool {
+// kept says whether our finalizer keeps the attachment.
+func (x *attaching) kept() bool {
 	return slices.Contains(x.a.Finalizers, v1alpha1.FinalizerVolumeLock)
+}
+
+// finalized says whether the attachment has what it must have before it is attached by a lock.
+func (x *attaching) finalized(lock string) bool {
+	return x.kept() && x.a.Annotations[v1alpha1.AnnotationVolumeLock] == lock
 }
 
 // deleted lets a VolumeAttachment go once its deletion stands in the lock, and not before: what is read after that is later than the deletion. It is not kept until the volume is released:
@@ -150,7 +156,7 @@ func (x *attaching) deleted() *Decision {
 	switch {
 	case x.a.DeletionTimestamp == nil:
 		return nil
-	case !x.finalized():
+	case !x.kept():
 		return &Decision{Reason: deleting}
 	case x.holdsIt() && (x.Lock.Status.Release == nil || x.Lock.Status.Release.Attachment != x.a.UID):
 		return &Decision{Reason: deleting}
@@ -289,7 +295,8 @@ func (x *attaching) free() *Decision {
 	if n == nil || n.UID == "" || n.Status.NodeInfo.BootID == "" {
 		return x.withdraw(wait(noNode, "there is no Node %s that says which boot it has", x.a.Spec.NodeName))
 	}
-	d := &Decision{Reason: taken, Write: Take{Lock: x.lock(readyPeriod(n))}}
+	lock := x.lock(readyPeriod(n))
+	d := &Decision{Reason: taken, Write: Take{Lock: lock, Finalizes: !x.finalized(lock.Name)}}
 	switch {
 	case x.a.Status.Attached:
 		d.Write, d.Alarm, d.Reason = Take{Lock: x.lock(nil)}, true, retaken
@@ -335,7 +342,7 @@ func (x *attaching) own() *Decision {
 		d := x.refuse(wait(forged, "VolumeLock %s says that its VolumeAttachment is deleted, and it is not: somebody edited it", x.Lock.Name))
 		d.Alarm = true
 		return d
-	case !x.finalized() || x.a.Annotations[v1alpha1.AnnotationVolumeLock] != x.Lock.Name:
+	case !x.finalized(x.Lock.Name):
 		return &Decision{Reason: attached, Write: Finalize{Lock: x.Lock.Name}}
 	case x.a.Status.Attached:
 		return x.watched()

@@ -9,6 +9,18 @@
 // resourceVersion as preconditions. Between these, each write names the resourceVersion that was read. Facts are read in this order, from the API server itself: the CSIDriver, the VolumeLock, then the
 // VolumeAttachment, then the Node. Replicas may therefore be many, slow, or stop after any write: leader election spares work, it is no part of this argument.
 //
+// # What is read once, or not at all
+//
+// On the way to attach what is not attached each fact is read once. After a write it is decided by its answer and by what was read before it, as a replica would that is slow. The lock that was made, or given to
+// the VolumeAttachment, is as the answer says, and stays as long as that is not deleted, since nothing is released before. And the VolumeAttachment was neither deleted nor changed by others since it was read: each
+// write of it names the resourceVersion that the read, or our write before, has told. So attached is said of one that was there all the while, from before PersistentVolume and Node were read, and that holds the lock.
+//
+// That there is no lock nobody has to read who takes the volume: creating it is asking. The CSIDriver has to be read before the lock is made, which has its UID, and before the Node, since what that listed earlier its
+// kubelet may have mounted without asking; whether before or after the VolumeAttachment is all the same, which the writes prove unchanged. By an informer that has no lock nothing else is written, and no alarm raised.
+//
+// The finalizer is put on the VolumeAttachment while the lock is made, one before the other or not, and nothing is attached before both are there. Where another node was faster the VolumeAttachment has it without
+// holding a lock, and is let go as soon as it is deleted; where it was deleted meanwhile the lock is released as any other, and nobody has mounted by it.
+//
 // # When a node is rid of a volume
 //
 // The deletion of the VolumeAttachment comes first, whatever else is known: as long as it is there its node can begin to mount at any time, also by another boot. Neither the taint

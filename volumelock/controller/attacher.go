@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,6 +35,8 @@ type Attacher struct {
 	Recorder events.EventRecorder
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
+
+	inTurns func(one, other func() error) error // in tests, instead of at once
 
 	lock sync.Mutex
 	told map[string]told // by VolumeAttachment, while they are not attached
@@ -84,13 +87,16 @@ func (x *Attacher) forget(attachment string) {
 	delete(x.told, attachment)
 }
 
-// steps is how many writes one reconciliation makes at most before it gives way to others: attaching takes three, releasing six.
+// steps is how many writes one reconciliation makes at most before it gives way to others: attaching takes two, releasing six.
 const steps = 8
 
 // ReconcileAttachment decides about one VolumeAttachment until nothing is to be written.
 func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ask := false // only once what the informer says of the lock has led to nothing
 	return x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
-		return x.decideAttachment(ctx, req.Name, known)
+		d, about, err := x.decideAttachment(ctx, req.Name, known, ask)
+		ask = true
+		return d, about, err
 	})
 }
 
@@ -106,6 +112,9 @@ type subject struct {
 	lock       *v1alpha1.VolumeLock // nil: there is none
 	attachment *storagev1.VolumeAttachment
 	node       *corev1.Node
+	volume     *corev1.PersistentVolume // of an attachment; nil: there is none
+	// assumed: the API server was not asked whether there is a lock, since the informer has none.
+	assumed bool
 }
 
 func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (volumelock.Decision, *subject, error)) (ctrl.Result, error) {
@@ -139,54 +148,56 @@ func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (v
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// answered is what needs not be read again after a write, since its answer says what it is: a lock that was made, and then the attachment that got its finalizer. What was read before them stays,
-// what comes after them in the order is read anew; so a replica reads that is slow.
+// answered is what needs not be read again after a write on the way to attach what is not attached, which is everything: the answer says what the lock, or the attachment, is now, and the next
+// write is refused if the attachment has become another (package volumelock has the argument); so decides a replica that is slow. Nil: all is read anew.
 func answered(w volumelock.Write, about *subject) *subject {
+	if about.attachment == nil || about.attachment.Status.Attached {
+		return nil
+	}
 	switch w.(type) {
-	case volumelock.Take:
-		return &subject{driver: about.driver, name: about.name, lock: about.lock}
-	case volumelock.Finalize:
-		return &subject{driver: about.driver, name: about.name, lock: about.lock, attachment: about.attachment}
+	case volumelock.Take, volumelock.Note, volumelock.Finalize:
+		return about
 	}
 	return nil
 }
 
-// decideAttachment reads in the order that package volumelock wants: the driver, the lock, then the attachment, then the node. What is known needs not be read; nil: nothing is.
-func (x *Attacher) decideAttachment(ctx context.Context, name string, known *subject) (d volumelock.Decision, about *subject, err error) {
-	if known == nil {
-		if known, err = x.lockFor(ctx, name); err != nil || known == nil {
+// decideAttachment decides by what is known; nil: it is read. Whether there is a lock is asked if it has to be, and where the decision is neither to take the volume, which the API server refuses if
+// there is one, nor to do nothing, since then the lock's event has it decided anew.
+func (x *Attacher) decideAttachment(ctx context.Context, name string, known *subject, ask bool) (d volumelock.Decision, about *subject, err error) {
+	if about = known; about == nil {
+		if about, err = x.look(ctx, name, ask); err != nil || about == nil {
 			return d, nil, err
 		}
 	}
-	about = known
-	if about.attachment == nil {
-		if about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{}); err != nil || about.attachment == nil {
-			return d, nil, err
-		}
-	}
-	if about.node, err = read(ctx, x.Live, about.attachment.Spec.NodeName, &corev1.Node{}); err != nil {
+	if d, err = x.attach(ctx, about); err != nil {
 		return d, nil, err
 	}
-	volume, err := x.volume(ctx, about.attachment)
-	if err != nil {
-		return d, nil, err
+	if _, takes := d.Write.(volumelock.Take); !about.assumed || !d.Alarm && (takes || d.Write == nil) {
+		return d, about, nil
 	}
-	if now := volumelock.LockFor(about.attachment, volume); now != about.name {
-		return d, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), about.name, fmt.Errorf("VolumeAttachment %s is for VolumeLock %q now", name, now))
-	}
-	same, err := x.sameHandle(ctx, volume)
-	if err != nil {
-		return d, nil, err
-	}
-	said := x.saidOf(about.attachment)
-	return volumelock.Attach(volumelock.AttachFacts{
-		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(about.attachment.Spec.Attacher, about.driver, about.attachment), DriverUID: uid(about.driver),
-		NotAdopted: volumelock.NotAdopted(about.driver, about.attachment), Withdrawn: said.withdrawn, Told: said.refusal, Now: x.Clock.Now(),
-	}), about, nil
+	return x.decideAttachment(ctx, name, nil, true)
 }
 
-// lockFor reads the driver and the lock of an attachment, as the informer has it; nil: it is none of ours.
-func (x *Attacher) lockFor(ctx context.Context, name string) (*subject, error) {
+// attach decides about the attachment of a subject.
+func (x *Attacher) attach(ctx context.Context, about *subject) (d volumelock.Decision, err error) {
+	a := about.attachment
+	if now := volumelock.LockFor(a, about.volume); now != about.name {
+		return d, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), about.name, fmt.Errorf("VolumeAttachment %s is for VolumeLock %q now", a.Name, now))
+	}
+	same, err := x.sameHandle(ctx, about.volume)
+	if err != nil {
+		return d, err
+	}
+	said := x.saidOf(a)
+	return volumelock.Attach(volumelock.AttachFacts{
+		Lock: about.lock, Attachment: a, Volume: about.volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(a.Spec.Attacher, about.driver, a), DriverUID: uid(about.driver),
+		NotAdopted: volumelock.NotAdopted(about.driver, a), Withdrawn: said.withdrawn, Told: said.refusal, Now: x.Clock.Now(),
+	}), nil
+}
+
+// look reads what an attachment is decided by, in the order that package volumelock wants; nil: it is none of ours, or gone. Informers say only whether that is worth while, and of which lock it is
+// about; and, unless the API server is to be asked, that there is no such lock: then driver and attachment have no order, since the driver only has to be read before the Node and before the lock is made.
+func (x *Attacher) look(ctx context.Context, name string, ask bool) (*subject, error) {
 	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
 	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
 		if err == nil && hint == nil {
@@ -195,16 +206,62 @@ func (x *Attacher) lockFor(ctx context.Context, name string) (*subject, error) {
 		return nil, err
 	}
 	about := &subject{}
-	if about.driver, err = x.driver(ctx, hint.Spec.Attacher); err != nil {
+	if about.name, err = x.lockFor(ctx, hint); err != nil {
 		return nil, err
 	}
-	volume, err := x.volume(ctx, hint)
+	lock, err := read(ctx, x.Cache, about.name, &v1alpha1.VolumeLock{})
 	if err != nil {
 		return nil, err
 	}
-	about.name = volumelock.LockFor(hint, volume)
-	about.lock, err = read(ctx, x.Live, about.name, &v1alpha1.VolumeLock{})
+	about.assumed = !ask && lock == nil && about.name != "" && !hint.Status.Attached
+	driver := func() (err error) { about.driver, err = x.driver(ctx, hint.Spec.Attacher); return err }
+	attachment := func() (err error) {
+		about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{})
+		return err
+	}
+	if about.assumed {
+		err = x.both(driver, attachment)
+	} else if err = driver(); err == nil {
+		if about.lock, err = read(ctx, x.Live, about.name, &v1alpha1.VolumeLock{}); err == nil {
+			err = attachment()
+		}
+	}
+	if err != nil || about.attachment == nil {
+		return nil, err
+	}
+	// Both are read after the attachment, and neither says anything of the other.
+	err = x.both(func() (err error) {
+		about.node, err = read(ctx, x.Live, about.attachment.Spec.NodeName, &corev1.Node{})
+		return err
+	}, func() (err error) {
+		about.volume, err = read(ctx, x.Live, volumeOf(about.attachment), &corev1.PersistentVolume{})
+		return err
+	})
 	return about, err
+}
+
+// lockFor is the name of an attachment's lock, by the informer's PersistentVolume, or the API server's where that has none yet.
+func (x *Attacher) lockFor(ctx context.Context, a *storagev1.VolumeAttachment) (string, error) {
+	if name := volumelock.LockFor(a, nil); name != "" {
+		return name, nil
+	}
+	for _, from := range []client.Reader{x.Cache, x.Live} {
+		if volume, err := read(ctx, from, volumeOf(a), &corev1.PersistentVolume{}); err != nil || volume != nil {
+			return volumelock.LockFor(a, volume), err
+		}
+	}
+	return "", nil
+}
+
+// both does two things whose order does not matter, at once unless a test says otherwise.
+func (x *Attacher) both(one, other func() error) error {
+	if x.inTurns != nil {
+		return x.inTurns(one, other)
+	}
+	done := make(chan error, 1)
+	go func() { done <- other() }()
+	err := one()
+	return errors.Join(err, <-done)
 }
 
 // driver is the CSIDriver of a name; nil: there is none.
@@ -273,12 +330,12 @@ func (x *Attacher) receipts(ctx context.Context, node types.UID) ([]v1alpha1.Fen
 	return all.Items, nil
 }
 
-// volume is the PersistentVolume of an attachment; nil: there is none.
-func (x *Attacher) volume(ctx context.Context, a *storagev1.VolumeAttachment) (*corev1.PersistentVolume, error) {
+// volumeOf is the name of an attachment's PersistentVolume; empty: it names none.
+func volumeOf(a *storagev1.VolumeAttachment) string {
 	if a.Spec.Source.PersistentVolumeName == nil {
-		return nil, nil
+		return ""
 	}
-	return read(ctx, x.Live, *a.Spec.Source.PersistentVolumeName, &corev1.PersistentVolume{})
+	return *a.Spec.Source.PersistentVolumeName
 }
 
 // read returns nil where there is no such object, or the name is empty.
@@ -310,8 +367,6 @@ func (x *Attacher) tell(ctx context.Context, d volumelock.Decision, about *subje
 // wrote counts and tells what was stored.
 func (x *Attacher) wrote(d volumelock.Decision, about *subject) {
 	switch w := d.Write.(type) {
-	case volumelock.Take:
-		x.Metrics.take()
 	case volumelock.Say:
 		x.said(about.attachment, w)
 		if w.Attached {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -188,23 +190,54 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestReadOnce: until a volume is attached nothing is read again of which a write's answer says what it is.
-func TestReadOnce(t *testing.T) {
+// counted has an Attacher count its requests to the API server, by verb and kind. Requests that are under way at once are counted one by one.
+func (c *cluster) counted() map[string]int {
+	kube, requests := c.Client.(client.WithWatch), map[string]int{}
+	var mu sync.Mutex
+	count := func(verb string, o any) {
+		mu.Lock()
+		defer mu.Unlock()
+		requests[verb+strings.TrimPrefix(fmt.Sprintf("%T", o), "*")]++
+	}
+	counting := interceptor.NewClient(kube, interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			count("get ", into)
+			return kube.Get(ctx, key, into, options...)
+		},
+		Create: func(ctx context.Context, _ client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			count("create ", o)
+			return kube.Create(ctx, o, options...)
+		},
+		Patch: func(ctx context.Context, _ client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+			count("patch ", o)
+			return kube.Patch(ctx, o, patch, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, _ client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			count("patch "+sub+" of ", o)
+			return kube.SubResource(sub).Patch(ctx, o, patch, options...)
+		},
+		SubResourceUpdate: func(ctx context.Context, _ client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
+			count("update "+sub+" of ", o)
+			return kube.SubResource(sub).Update(ctx, o, options...)
+		},
+	})
+	c.Live, c.Client = counting, counting
+	return requests
+}
+
+// TestRequests: what it costs to attach a volume is four reads and three writes, and all that is between them is decided by what is known.
+func TestRequests(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.attach("a")
 	c.reports("a", inUse)
-	kube, read := c.Live.(client.WithWatch), map[string]int{}
-	c.Live = interceptor.NewClient(kube, interceptor.Funcs{Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-		read[strings.TrimPrefix(fmt.Sprintf("%T", into), "*")]++
-		return kube.Get(ctx, key, into, options...)
-	}})
+	requests := c.counted()
 	_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}})
 	c.must(err)
-	// A node and a PersistentVolume for each of three writes, which are later than what they are about; of the attachment what made it, and what it was once the lock was there.
-	want := map[string]int{"v1.CSIDriver": 1, "v1alpha1.VolumeLock": 1, "v1.VolumeAttachment": 2, "v1.Node": 3, "v1.PersistentVolume": 4}
-	if !maps.Equal(read, want) || !c.attachment("a").Status.Attached {
-		t.Errorf("read %v, and not %v", read, want)
+	want := map[string]int{"get v1.CSIDriver": 1, "get v1.VolumeAttachment": 1, "get v1.Node": 1, "get v1.PersistentVolume": 1,
+		"create v1alpha1.VolumeLock": 1, "patch v1.VolumeAttachment": 1, "patch status of v1.VolumeAttachment": 1}
+	if !maps.Equal(requests, want) || !c.attachment("a").Status.Attached {
+		t.Errorf("it takes %v, and not %v", requests, want)
 	}
 	if looked := c.lockOf(context.Background(), c.attachment("a")); len(looked) != 0 {
 		t.Errorf("of an attachment that is attached %v are looked at", looked)
@@ -212,6 +245,54 @@ func TestReadOnce(t *testing.T) {
 	c.detach("a")
 	if looked := c.lockOf(context.Background(), c.attachment("a")); len(looked) != 1 || looked[0].Name != c.lock().Name {
 		t.Errorf("of an attachment that is deleted %v are looked at", looked)
+	}
+}
+
+// TestLateInformer: where the informer does not know yet that a volume is held nobody else takes it, and what is attached as it should be raises no alarm.
+func TestLateInformer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.Metrics = NewMetrics(prometheus.NewRegistry())
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	c.attach("b")
+	c.reports("b", inUse)
+	a := c.attachment("a")
+	a.Status.Attached = false // as the informer may still have it
+	informer := c.Cache.(client.WithWatch)
+	c.Cache = interceptor.NewClient(informer, interceptor.Funcs{Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+		switch o := into.(type) {
+		case *v1alpha1.VolumeLock:
+			return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), key.Name)
+		case *storagev1.VolumeAttachment:
+			if key.Name == a.Name {
+				a.DeepCopyInto(o)
+				return nil
+			}
+		}
+		return informer.Get(ctx, key, into, options...)
+	}})
+	c.Clock.(*testclock.FakePassiveClock).SetTime(began.Add(time.Hour))
+	c.settle()
+	if l := c.lock(); l.Spec.Node.Name != "a" || !c.attachment("a").Status.Attached || c.attachment("b").Status.Attached {
+		t.Errorf("the lock is %+v", l)
+	}
+	if e := c.attachment("b").Status.AttachError; e != nil && !strings.Contains(e.Message, "is held by node a") {
+		t.Errorf("the other node is told %q", e.Message)
+	}
+	for _, r := range volumelock.AlarmReasons() {
+		if alarms := testutil.ToFloat64(c.Metrics.alarms.WithLabelValues(r.Code)); alarms != 0 {
+			t.Errorf("%v alarms %s", alarms, r.Code)
+		}
+	}
+	if b := c.attachment("b"); !volumelock.Ours(b) || len(b.Finalizers) != 1 {
+		t.Errorf("the attachment that was to take it is %+v", b)
+	}
+	c.detach("b")
+	c.settle()
+	if b := c.attachment("b"); b != nil {
+		t.Errorf("it stays: %+v", b)
 	}
 }
 

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,8 +34,36 @@ type worldClock struct{ *volumelocktest.World }
 func (c worldClock) Now() time.Time                  { return c.Clock() }
 func (c worldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
+// late is an informer that may say what was, of each object by itself.
+type late struct {
+	*volumelocktest.API
+	random *rand.Rand
+	kept   map[string]client.Object // nil: there was none
+}
+
+// Get reads what is, or what was when it was last read.
+func (l *late) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	of := fmt.Sprintf("%T %s", into, key.Name)
+	was, known := l.kept[of]
+	switch {
+	case !known || l.random.IntN(3) > 0:
+		err := l.API.Get(ctx, key, into, options...)
+		switch {
+		case err == nil:
+			l.kept[of] = into.DeepCopyObject().(client.Object)
+		case apierrors.IsNotFound(err):
+			l.kept[of] = nil
+		}
+		return err
+	case was == nil:
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(was.DeepCopyObject()).Elem())
+	return nil
+}
+
 // TestInterleavings: the real handlers on an API where others do something between any two of their requests, and any request fails, or is carried out and its answer lost, as when the
-// handler's process is killed there. Other replicas are at work beside it, and the clock of every other history jumps. No two nodes can write to the volume at once.
+// handler's process is killed there; what it has no order for in any order; and with informers that are late. Other replicas are at work beside it, and the clock of every other history jumps. No two nodes can write to the volume at once.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	first := *seed
@@ -59,7 +91,17 @@ func TestInterleavings(t *testing.T) {
 			return nil
 		}
 		api := &volumelocktest.API{World: w, Before: between, After: between}
-		x := &Attacher{Client: api, Live: api, Cache: api, Drivers: []string{volumelocktest.Driver}, Clock: worldClock{w}}
+		x := &Attacher{Client: api, Live: api, Cache: &late{API: api, random: r, kept: map[string]client.Object{}}, Drivers: []string{volumelocktest.Driver}, Clock: worldClock{w}}
+		x.inTurns = func(one, other func() error) error {
+			if r.IntN(2) == 0 {
+				one, other = other, one
+			}
+			err := one()
+			if err != nil && r.IntN(2) == 0 { // and nothing was sent of the other
+				return err
+			}
+			return errors.Join(err, other())
+		}
 		w.Hand = func(about string) {
 			reconcile := x.ReconcileLock
 			if about != "" {

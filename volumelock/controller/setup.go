@@ -42,7 +42,7 @@ var indexes = []index{
 		return []string{volumelock.LockFor(&storagev1.VolumeAttachment{}, o.(*corev1.PersistentVolume))}
 	}},
 	{&corev1.PersistentVolume{}, byHandle, func(o client.Object) []string { return handle(o.(*corev1.PersistentVolume)) }},
-	{&storagev1.VolumeAttachment{}, byVolume, func(o client.Object) []string { return volumeName(o.(*storagev1.VolumeAttachment)) }},
+	{&storagev1.VolumeAttachment{}, byVolume, func(o client.Object) []string { return []string{volumeOf(o.(*storagev1.VolumeAttachment))} }},
 	{&storagev1.VolumeAttachment{}, byNode, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }},
 	{&storagev1.VolumeAttachment{}, byDriver, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.Attacher} }},
 	{&v1alpha1.VolumeLock{}, byDriver, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Driver} }},
@@ -92,13 +92,6 @@ func handle(pv *corev1.PersistentVolume) []string {
 		return nil
 	}
 	return []string{string(volumelock.InUseName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle))}
-}
-
-func volumeName(a *storagev1.VolumeAttachment) []string {
-	if a.Spec.Source.PersistentVolumeName == nil {
-		return nil
-	}
-	return []string{*a.Spec.Source.PersistentVolumeName}
 }
 
 // attachments lists those of the informer whose field has the value. They are its own, and not to be changed.

@@ -18,12 +18,15 @@ import (
 // again is how soon one goes on that has written as often as it may in one go.
 const again = 100 * time.Millisecond
 
-// write carries out one write. Each names the resourceVersion that was read. A lock that it makes, or an attachment that it puts the finalizer on, is in the subject after it.
+// write carries out one write. Each names the resourceVersion that was read. A lock that it makes or changes, or an attachment that it puts the finalizer on, is in the subject after it.
 func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject) (err error) {
 	switch w := w.(type) {
 	case volumelock.Take:
-		about.lock = &w.Lock
-		return x.Client.Create(ctx, about.lock)
+		take := func() error { return x.take(ctx, w.Lock, about) }
+		if !w.Finalizes {
+			return take()
+		}
+		return x.both(take, func() error { return x.finalize(ctx, w.Lock.Name, about) })
 	case volumelock.Note:
 		lock := about.lock.DeepCopy()
 		lock.Status = w.Status
@@ -33,21 +36,12 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 		if lock.ResourceVersion == about.lock.ResourceVersion { // each Note changes something: as an error it is tried again later and later, and not at once for ever
 			return fmt.Errorf("nothing of it was stored in VolumeLock %s: the CustomResourceDefinition volumelocks.podgrace.dev is older than this program, and lacks fields: apply that of this version", lock.Name)
 		}
+		about.lock = lock
 		return nil
 	case volumelock.Free:
 		return x.Client.Delete(ctx, about.lock, client.Preconditions{UID: &about.lock.UID, ResourceVersion: &about.lock.ResourceVersion})
 	case volumelock.Finalize:
-		about.attachment, err = x.patch(ctx, about.attachment, func(a *storagev1.VolumeAttachment) {
-			a.Annotations = maps.Clone(a.Annotations)
-			if a.Annotations == nil {
-				a.Annotations = map[string]string{}
-			}
-			a.Annotations[v1alpha1.AnnotationVolumeLock] = w.Lock
-			if !slices.Contains(a.Finalizers, v1alpha1.FinalizerVolumeLock) {
-				a.Finalizers = append(slices.Clone(a.Finalizers), v1alpha1.FinalizerVolumeLock)
-			}
-		})
-		return err
+		return x.finalize(ctx, w.Lock, about)
 	case volumelock.Unfinalize:
 		_, err = x.patch(ctx, about.attachment, func(a *storagev1.VolumeAttachment) {
 			a.Finalizers = slices.DeleteFunc(slices.Clone(a.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerVolumeLock })
@@ -68,6 +62,34 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 		return x.Client.Status().Patch(ctx, n, client.MergeFromWithOptions(about.node, client.MergeFromWithOptimisticLock{}))
 	}
 	return fmt.Errorf("a write that is not known: %T", w)
+}
+
+// take makes a lock.
+func (x *Attacher) take(ctx context.Context, lock v1alpha1.VolumeLock, about *subject) error {
+	if err := x.Client.Create(ctx, &lock); err != nil {
+		return err
+	}
+	x.Metrics.take()
+	about.lock, about.assumed = &lock, false
+	return nil
+}
+
+// finalize puts the finalizer on an attachment, and the name of its lock.
+func (x *Attacher) finalize(ctx context.Context, lock string, about *subject) error {
+	a, err := x.patch(ctx, about.attachment, func(a *storagev1.VolumeAttachment) {
+		a.Annotations = maps.Clone(a.Annotations)
+		if a.Annotations == nil {
+			a.Annotations = map[string]string{}
+		}
+		a.Annotations[v1alpha1.AnnotationVolumeLock] = lock
+		if !slices.Contains(a.Finalizers, v1alpha1.FinalizerVolumeLock) {
+			a.Finalizers = append(slices.Clone(a.Finalizers), v1alpha1.FinalizerVolumeLock)
+		}
+	})
+	if err == nil {
+		about.attachment = a
+	}
+	return err
 }
 
 func (x *Attacher) patch(ctx context.Context, was *storagev1.VolumeAttachment, change func(*storagev1.VolumeAttachment)) (*storagev1.VolumeAttachment, error) {
