@@ -371,6 +371,24 @@ func Settled(l *v1alpha1.VolumeLock, a *storagev1.VolumeAttachment, n *corev1.No
 	return x.own().Write == nil
 }
 
+// HeldBy says whether an attachment holds a lock, and neither is on its way out. The lock may be nil.
+func HeldBy(l *v1alpha1.VolumeLock, a *storagev1.VolumeAttachment) bool {
+	x := &attaching{&AttachFacts{Lock: l}, a}
+	return x.holdsIt() && l.Status.Release == nil && a.DeletionTimestamp == nil
+}
+
+// Finalized says whether an attachment has what it must have before it is attached by a lock.
+func Finalized(a *storagev1.VolumeAttachment) bool {
+	x := &attaching{&AttachFacts{}, a}
+	return x.kept() && Ours(a)
+}
+
+// AtRest says whether a lock is held as it should be, so that Release would write nothing and wait for nothing. The lock's message and conditions may be left out, and the Node's heartbeat.
+func AtRest(f ReleaseFacts) bool {
+	d := Release(f)
+	return d.Reason == inUse && d.Write == nil && !Unsettled(f.Lock)
+}
+
 // again gives the lock that a node holds to its new VolumeAttachment for the same volume: the one before is gone, for the name is the same. What goes on of a release ends.
 func (x *attaching) again() *Decision {
 	switch {

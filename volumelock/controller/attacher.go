@@ -142,7 +142,7 @@ func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (v
 			known = answered(d.Write, about)
 		}
 		if say, ok := d.Write.(volumelock.Say); ok && say.Attached && err == nil {
-			return ctrl.Result{}, nil // it is looked at again when the informer has it
+			return ctrl.Result{}, nil // it is looked at again if the informer has it in another way (news)
 		}
 	}
 	return ctrl.Result{RequeueAfter: again}, nil

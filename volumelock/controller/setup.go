@@ -9,9 +9,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -64,7 +67,9 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	options := controller.Options{MaxConcurrentReconciles: concurrent}
 	err := ctrl.NewControllerManagedBy(mgr).Named("volumeattachment").WithOptions(options).
-		For(&storagev1.VolumeAttachment{}).
+		For(&storagev1.VolumeAttachment{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			return x.news(ctx, e.ObjectOld.(*storagev1.VolumeAttachment), e.ObjectNew.(*storagev1.VolumeAttachment))
+		}})).
 		Watches(&v1alpha1.VolumeLock{}, handler.EnqueueRequestsFromMapFunc(x.waitingFor)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOf)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOn)).
@@ -74,7 +79,9 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("watch VolumeAttachments: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("volumelock").WithOptions(options).
-		For(&v1alpha1.VolumeLock{}).
+		For(&v1alpha1.VolumeLock{}, builder.WithPredicates(predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool {
+			return e.IsInInitialList || !x.atRest(ctx, e.Object.(*v1alpha1.VolumeLock))
+		}})).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(x.lockOf)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.heldBy)).
 		Watches(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(x.locksBy)).
@@ -114,16 +121,48 @@ func requests[T any](list []T, name func(*T) string) (all []reconcile.Request) {
 
 func attachmentName(a *storagev1.VolumeAttachment) string { return a.Name }
 
-// waitingFor are the VolumeAttachments for the volume of a lock, also by another PersistentVolume.
-func (x *Attacher) waitingFor(ctx context.Context, lock client.Object) (all []reconcile.Request) {
+// news says whether a change of a VolumeAttachment is any to itself. What is written on the way to attach it is none: whoever writes that goes on, or tries again.
+func (x *Attacher) news(ctx context.Context, was, is *storagev1.VolumeAttachment) bool {
+	switch {
+	case is.ResourceVersion == was.ResourceVersion: // it is looked at now and then whatever happens
+		return true
+	case is.UID != was.UID || is.DeletionTimestamp != nil:
+		return true
+	case is.Status.Attached:
+		return !volumelock.Settled(x.lockNow(ctx, volumelock.LockFor(is, nil)), is, x.nodeNow(ctx, is.Spec.NodeName))
+	}
+	return was.Status.Attached || !volumelock.Finalized(is)
+}
+
+// atRest says whether a lock is held as it should be by all that informers know. Which is late has an event of its own yet, by which the lock is looked at (lockOf, heldBy, locksBy).
+func (x *Attacher) atRest(ctx context.Context, l *v1alpha1.VolumeLock) bool {
+	driver := cached(ctx, x.Cache, l.Spec.Driver, &storagev1.CSIDriver{})
+	a := cached(ctx, x.Cache, volumelock.Holder(l).Name, &storagev1.VolumeAttachment{})
+	return volumelock.AtRest(volumelock.ReleaseFacts{
+		Lock: l, Attachment: a, Node: x.nodeNow(ctx, l.Spec.Node.Name), Conflict: volumelock.Conflict(l.Spec.Driver, driver, a), DriverUID: uid(driver), Now: x.Clock.Now(),
+	})
+}
+
+// waitingFor are the VolumeAttachments for the volume of a lock, also by another PersistentVolume. To the one that holds it, and is attached or about to be, it is no news.
+func (x *Attacher) waitingFor(ctx context.Context, o client.Object) (all []reconcile.Request) {
+	lock := x.lockNow(ctx, o.GetName())
+	name := func(a *storagev1.VolumeAttachment) string {
+		if volumelock.HeldBy(lock, a) && (!a.Status.Attached || volumelock.Settled(lock, a, x.nodeNow(ctx, a.Spec.NodeName))) {
+			return ""
+		}
+		return a.Name
+	}
 	var volumes corev1.PersistentVolumeList
-	if err := x.Cache.List(ctx, &volumes, client.MatchingFields{byLock: lock.GetName()}); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "list PersistentVolumes", "lock", lock.GetName())
+	if err := x.Cache.List(ctx, &volumes, client.MatchingFields{byLock: o.GetName()}); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "list PersistentVolumes", "lock", o.GetName())
 	}
 	for i := range volumes.Items {
-		all = append(all, requests(x.attachments(ctx, byVolume, volumes.Items[i].Name), attachmentName)...)
+		all = append(all, requests(x.attachments(ctx, byVolume, volumes.Items[i].Name), name)...)
 	}
-	return append(all, reconcile.Request{NamespacedName: client.ObjectKey{Name: volumelock.Holder(lock.(*v1alpha1.VolumeLock)).Name}})
+	if holder := cached(ctx, x.Cache, volumelock.Holder(o.(*v1alpha1.VolumeLock)).Name, &storagev1.VolumeAttachment{}); holder != nil { // whatever its PersistentVolume is
+		all = append(all, requests([]storagev1.VolumeAttachment{*holder}, name)...)
+	}
+	return all
 }
 
 // attachmentsOf are the VolumeAttachments of a PersistentVolume, and of others that have its handle.
@@ -171,35 +210,38 @@ func (x *Attacher) attachmentsOn(ctx context.Context, o client.Object) []reconci
 
 // nodeNow is the Node as the informer has it; nil: there is none.
 func (x *Attacher) nodeNow(ctx context.Context, name string) *corev1.Node {
-	node, err := read(ctx, x.Cache, name, &corev1.Node{})
-	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "read Node", "node", name)
-	}
-	return node
+	return cached(ctx, x.Cache, name, &corev1.Node{})
 }
 
-// lockOf is the lock that an attachment has to do with. As long as that is attached, and not deleted, it is no news to the lock.
+// lockNow is the VolumeLock as the informer has it; nil: there is none.
+func (x *Attacher) lockNow(ctx context.Context, name string) *v1alpha1.VolumeLock {
+	return cached(ctx, x.Cache, name, &v1alpha1.VolumeLock{})
+}
+
+// cached is an object as the informer has it; nil: there is none, or it can't be read, which is told.
+func cached[T client.Object](ctx context.Context, from client.Reader, name string, into T) T {
+	o, err := read(ctx, from, name, into)
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "read what an event is about")
+	}
+	return o
+}
+
+// lockOf is the lock that an attachment has to do with, if that is any news to it. It is none as long as it is attached, and not deleted; nor to a lock that is held by another one.
 func (x *Attacher) lockOf(ctx context.Context, o client.Object) []reconcile.Request {
 	a := o.(*storagev1.VolumeAttachment)
 	if !slices.Contains(x.Drivers, a.Spec.Attacher) {
 		return nil
 	}
-	now, err := read(ctx, x.Cache, a.Name, &storagev1.VolumeAttachment{})
-	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "read VolumeAttachment", "attachment", a.Name)
-	}
+	now := cached(ctx, x.Cache, a.Name, &storagev1.VolumeAttachment{})
 	if now != nil && now.UID == a.UID && now.DeletionTimestamp == nil && now.Status.Attached {
 		return nil
 	}
 	name := volumelock.LockFor(a, nil)
-	if name == "" && a.Spec.Source.PersistentVolumeName != nil {
-		volume, err := read(ctx, x.Cache, *a.Spec.Source.PersistentVolumeName, &corev1.PersistentVolume{})
-		if err != nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "read PersistentVolume", "attachment", a.Name)
-		}
-		name = volumelock.LockFor(a, volume)
-	}
 	if name == "" {
+		name = volumelock.LockFor(a, cached(ctx, x.Cache, volumeOf(a), &corev1.PersistentVolume{}))
+	}
+	if lock := x.lockNow(ctx, name); lock == nil || x.atRest(ctx, lock) { // one that comes has an event of its own
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}

@@ -89,6 +89,74 @@ func TestNodeEvents(t *testing.T) {
 	}
 }
 
+// TestNews: what is written to attach a volume has nobody look at it again; what others do has.
+func TestNews(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	attached := func() (c *cluster, made, finalized, attached *storagev1.VolumeAttachment) {
+		c = newCluster(t)
+		c.attach("a")
+		c.reports("a", inUse)
+		c.settle()
+		n, err := read(ctx, c.Live, "a", &corev1.Node{})
+		c.must(err)
+		n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: inUse}}
+		c.must(c.Client.Status().Update(ctx, n))
+		attached = c.attachment("a")
+		finalized, made = attached.DeepCopy(), attached.DeepCopy()
+		finalized.Status.Attached, finalized.ResourceVersion = false, "before"
+		made.Status.Attached, made.ResourceVersion, made.Annotations, made.Finalizers = false, "first", nil, nil
+		return c, made, finalized, attached
+	}
+	c, made, finalized, now := attached()
+	if c.news(ctx, made, finalized) || c.news(ctx, finalized, now) {
+		t.Error("what we write ourselves is news to the attachment")
+	}
+	if !c.news(ctx, now, now) || !c.news(ctx, now, finalized) || !c.news(ctx, finalized, made) {
+		t.Error("of an attachment that is looked at again, is withdrawn, or has lost its finalizer, nobody takes notice")
+	}
+	if !c.atRest(ctx, c.lock()) || len(c.waitingFor(ctx, c.lock())) > 0 || len(c.lockOf(ctx, now)) > 0 {
+		t.Error("the lock of what was attached is looked at")
+	}
+	c.attach("b")
+	if looked := c.waitingFor(ctx, c.lock()); len(looked) != 1 || looked[0].Name != nameOf("b") || len(c.lockOf(ctx, c.attachment("b"))) > 0 {
+		t.Errorf("when another node wants it %v are looked at", looked)
+	}
+
+	for what, change := range map[string]func(c *cluster, l *v1alpha1.VolumeLock){
+		"the attachment is deleted": func(c *cluster, l *v1alpha1.VolumeLock) {
+			was := c.attachment("a")
+			c.detach("a")
+			if looked := c.lockOf(ctx, was); !c.news(ctx, was, c.attachment("a")) || len(looked) != 1 || looked[0].Name != l.Name || len(c.waitingFor(ctx, l)) == 0 {
+				t.Errorf("of a deletion nobody takes notice, or the lock by %v", looked)
+			}
+		},
+		"the CSIDriver is another one": func(c *cluster, _ *v1alpha1.VolumeLock) { c.makeDriver("driver-2", true) },
+		"the driver was not adopted": func(c *cluster, _ *v1alpha1.VolumeLock) {
+			d, err := read(ctx, c.Live, driver, &storagev1.CSIDriver{})
+			c.must(err)
+			d.Annotations = nil
+			c.must(c.Client.Update(ctx, d))
+		},
+		"the Node is gone": func(c *cluster, _ *v1alpha1.VolumeLock) {
+			c.must(c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
+		},
+		"it is not known which boot had it before": func(_ *cluster, l *v1alpha1.VolumeLock) { l.Status.UngatedBootID = v1alpha1.BootUnknown },
+	} {
+		c, _, _, _ := attached()
+		l := c.lock()
+		if change(c, l); c.atRest(ctx, l) {
+			t.Errorf("%s: the lock is at rest", what)
+		}
+	}
+	c, _, _, now = attached()
+	l := c.lock()
+	c.must(c.Client.Delete(ctx, l))
+	if looked := c.waitingFor(ctx, l); len(looked) == 0 || looked[0].Name != now.Name || !c.news(ctx, finalized, now) {
+		t.Errorf("when the lock is deleted %v are looked at", looked)
+	}
+}
+
 // TestManyReleases: of a node's volumes that are released together one write asks about all, and receipts are read live only where one of the node may count.
 func TestManyReleases(t *testing.T) {
 	t.Parallel()
