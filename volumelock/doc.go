@@ -15,8 +15,12 @@
 // the VolumeAttachment, is as the answer says, and stays as long as that is not deleted, since nothing is released before. And the VolumeAttachment was neither deleted nor changed by others since it was read: each
 // write of it names the resourceVersion that the read, or our write before, has told. So attached is said of one that was there all the while, from before PersistentVolume and Node were read, and that holds the lock.
 //
-// That there is no lock nobody has to read who takes the volume: creating it is asking. The CSIDriver has to be read before the lock is made, which has its UID, and before the Node, since what that listed earlier its
-// kubelet may have mounted without asking; whether before or after the VolumeAttachment is all the same, which the writes prove unchanged. By an informer that has no lock nothing else is written, and no alarm raised.
+// Two things nobody has to read who takes a volume of which the informer knows no lock. That there is none creating it asks. And what the VolumeAttachment is may the informer say: the next write of
+// it, which comes before attached is said or says that, names the resourceVersion that the informer had, and proves that it was so all the while; the PersistentVolume and the Node are read later than the informer
+// heard of it. A lock for one that is gone may be made then, as by any slow replica: nobody mounts by it, and it is released as any other. The CSIDriver has to be read before the lock is made, which has its UID, and
+// before the Node, since what that listed earlier its kubelet may have mounted without asking. By that informer nothing else is written, and no alarm raised.
+//
+// Where several decide at once they may share a read, which has to begin after each of them has read what comes before it.
 //
 // The finalizer is put on the VolumeAttachment while the lock is made, one before the other or not, and nothing is attached before both are there. Where another node was faster the VolumeAttachment has it without
 // holding a lock, and is let go as soon as it is deleted; where it was deleted meanwhile the lock is released as any other, and nobody has mounted by it.

@@ -36,6 +36,8 @@ type Attacher struct {
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
 
+	drivers shared[*storagev1.CSIDriver]
+	nodes   shared[*corev1.Node]
 	inTurns func(one, other func() error) error // in tests, instead of at once
 
 	lock sync.Mutex
@@ -105,7 +107,7 @@ func (x *Attacher) ReconcileLock(ctx context.Context, req ctrl.Request) (ctrl.Re
 	return x.reconcile(ctx, func(*subject) (volumelock.Decision, *subject, error) { return x.decideLock(ctx, req.Name) })
 }
 
-// subject is what a decision is about, as it was read.
+// subject is what a decision is about, as it was read. Others may have the same objects: nobody changes one.
 type subject struct {
 	driver     *storagev1.CSIDriver
 	name       string               // of the lock; empty: there can't be one
@@ -113,7 +115,7 @@ type subject struct {
 	attachment *storagev1.VolumeAttachment
 	node       *corev1.Node
 	volume     *corev1.PersistentVolume // of an attachment; nil: there is none
-	// assumed: the API server was not asked whether there is a lock, since the informer has none.
+	// assumed: the API server was not asked whether there is a lock, since the informer has none, nor what the attachment is.
 	assumed bool
 }
 
@@ -196,7 +198,7 @@ func (x *Attacher) attach(ctx context.Context, about *subject) (d volumelock.Dec
 }
 
 // look reads what an attachment is decided by, in the order that package volumelock wants; nil: it is none of ours, or gone. Informers say only whether that is worth while, and of which lock it is
-// about; and, unless the API server is to be asked, that there is no such lock: then driver and attachment have no order, since the driver only has to be read before the Node and before the lock is made.
+// about; and, unless the API server is to be asked, that there is no such lock, and what the attachment is, which taking the volume proves.
 func (x *Attacher) look(ctx context.Context, name string, ask bool) (*subject, error) {
 	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
 	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
@@ -213,31 +215,29 @@ func (x *Attacher) look(ctx context.Context, name string, ask bool) (*subject, e
 	if err != nil {
 		return nil, err
 	}
-	about.assumed = !ask && lock == nil && about.name != "" && !hint.Status.Attached
 	driver := func() (err error) { about.driver, err = x.driver(ctx, hint.Spec.Attacher); return err }
-	attachment := func() (err error) {
-		about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{})
-		return err
-	}
-	if about.assumed {
-		err = x.both(driver, attachment)
-	} else if err = driver(); err == nil {
-		if about.lock, err = read(ctx, x.Live, about.name, &v1alpha1.VolumeLock{}); err == nil {
-			err = attachment()
-		}
-	}
-	if err != nil || about.attachment == nil {
-		return nil, err
-	}
-	// Both are read after the attachment, and neither says anything of the other.
-	err = x.both(func() (err error) {
-		about.node, err = read(ctx, x.Live, about.attachment.Spec.NodeName, &corev1.Node{})
-		return err
-	}, func() (err error) {
+	node := func() (err error) { about.node, err = x.node(ctx, about.attachment.Spec.NodeName); return err }
+	volume := func() (err error) {
 		about.volume, err = read(ctx, x.Live, volumeOf(about.attachment), &corev1.PersistentVolume{})
 		return err
-	})
-	return about, err
+	}
+	if about.assumed = !ask && lock == nil && about.name != "" && !hint.Status.Attached; about.assumed {
+		about.attachment = hint
+		if err = x.both(driver, volume); err == nil { // of which neither says anything of the other
+			err = node()
+		}
+		return about, err
+	}
+	if err = driver(); err != nil {
+		return nil, err
+	}
+	if about.lock, err = read(ctx, x.Live, about.name, &v1alpha1.VolumeLock{}); err != nil {
+		return nil, err
+	}
+	if about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{}); err != nil || about.attachment == nil {
+		return nil, err
+	}
+	return about, x.both(node, volume) // both after the attachment
 }
 
 // lockFor is the name of an attachment's lock, by the informer's PersistentVolume, or the API server's where that has none yet.
@@ -266,11 +266,16 @@ func (x *Attacher) both(one, other func() error) error {
 
 // driver is the CSIDriver of a name; nil: there is none.
 func (x *Attacher) driver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
-	driver, err := read(ctx, x.Live, name, &storagev1.CSIDriver{})
+	driver, err := x.drivers.read(name, func() (*storagev1.CSIDriver, error) { return read(ctx, x.Live, name, &storagev1.CSIDriver{}) })
 	if err == nil {
 		x.Metrics.gate(name, volumelock.Conflict(name, driver, nil) == "")
 	}
 	return driver, err
+}
+
+// node is the Node of a name; nil: there is none.
+func (x *Attacher) node(ctx context.Context, name string) (*corev1.Node, error) {
+	return x.nodes.read(name, func() (*corev1.Node, error) { return read(ctx, x.Live, name, &corev1.Node{}) })
 }
 
 func uid(driver *storagev1.CSIDriver) types.UID {
@@ -299,7 +304,7 @@ func (x *Attacher) decideLock(ctx context.Context, name string) (d volumelock.De
 	if about.attachment, err = read(ctx, x.Live, volumelock.Holder(about.lock).Name, &storagev1.VolumeAttachment{}); err != nil {
 		return d, nil, err
 	}
-	if about.node, err = read(ctx, x.Live, about.lock.Spec.Node.Name, &corev1.Node{}); err != nil {
+	if about.node, err = x.node(ctx, about.lock.Spec.Node.Name); err != nil {
 		return d, nil, err
 	}
 	facts := volumelock.ReleaseFacts{

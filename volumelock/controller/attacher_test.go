@@ -225,7 +225,7 @@ func (c *cluster) counted() map[string]int {
 	return requests
 }
 
-// TestRequests: what it costs to attach a volume is four reads and three writes, and all that is between them is decided by what is known.
+// TestRequests: what it costs to attach a volume is three reads and three writes, and all that is between them is decided by what is known.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -234,7 +234,7 @@ func TestRequests(t *testing.T) {
 	requests := c.counted()
 	_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}})
 	c.must(err)
-	want := map[string]int{"get v1.CSIDriver": 1, "get v1.VolumeAttachment": 1, "get v1.Node": 1, "get v1.PersistentVolume": 1,
+	want := map[string]int{"get v1.CSIDriver": 1, "get v1.Node": 1, "get v1.PersistentVolume": 1,
 		"create v1alpha1.VolumeLock": 1, "patch v1.VolumeAttachment": 1, "patch status of v1.VolumeAttachment": 1}
 	if !maps.Equal(requests, want) || !c.attachment("a").Status.Attached {
 		t.Errorf("it takes %v, and not %v", requests, want)

@@ -36,7 +36,7 @@ func Synced(informers cache.Cache) healthz.Checker {
 }
 
 // CacheOptions strip objects to what informers are asked for: where to look, and how many there are (Census). What is decided by is read whole, from the API server itself, but for
-// the PersistentVolumes of one handle, of which all is kept that Attach reads. Readers get the stored objects without a copy: nobody in this package changes one.
+// VolumeAttachments where a write proves them, and the PersistentVolumes of one handle, of which all is kept that Attach reads. Readers get the stored objects without a copy: nobody in this package changes one.
 func CacheOptions() cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}:                informer.Trimmed(keepNode),
@@ -77,6 +77,7 @@ func keepVolume(o *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return kept
 }
 
+// keepAttachment keeps all that is decided by, since a volume is taken by what the informer has.
 func keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	kept := &storagev1.VolumeAttachment{ObjectMeta: informer.Identity(o.ObjectMeta)}
 	kept.CreationTimestamp, kept.DeletionTimestamp, kept.Finalizers = o.CreationTimestamp, o.DeletionTimestamp, o.Finalizers
@@ -84,7 +85,7 @@ func keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 		kept.Annotations = map[string]string{v1alpha1.AnnotationVolumeLock: lock}
 	}
 	kept.Spec = storagev1.VolumeAttachmentSpec{Attacher: o.Spec.Attacher, NodeName: o.Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName}}
-	kept.Status.Attached = o.Status.Attached
+	kept.Status.Attached, kept.Status.AttachError = o.Status.Attached, o.Status.AttachError
 	return kept
 }
 
