@@ -39,21 +39,22 @@ const (
 )
 
 type options struct {
-	each, many, held int
-	minute           time.Duration
+	each, many, rounds, held int
+	minute                   time.Duration
 }
 
 // AddFlags declares the flags with their defaults.
 func (o *options) AddFlags(f *flag.FlagSet) {
 	f.IntVar(&o.each, "each", 200, "volumes that each side attaches one by one")
 	f.IntVar(&o.many, "many", 500, "volumes that each side attaches at once")
+	f.IntVar(&o.rounds, "rounds", 3, "how often that is done, in turns; the median counts")
 	f.IntVar(&o.held, "held", 20000, "volumes that are held while memory and processor are measured")
 	f.DurationVar(&o.minute, "for", time.Minute, "how long these are measured")
 }
 
 // Validate says all that is wrong with the options.
 func (o *options) Validate() error {
-	return errors.Join(program.Positive("each", o.each), program.Positive("many", o.many), program.Positive("held", o.held), program.Positive("for", o.minute))
+	return errors.Join(program.Positive("each", o.each), program.Positive("many", o.many), program.Positive("rounds", o.rounds), program.Positive("held", o.held), program.Positive("for", o.minute))
 }
 
 // bench is one run.
@@ -115,7 +116,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	if r.oursAll, r.theirsAll, err = b.atOnce(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "%d volumes were attached at once\n", 2*o.many)
+	fmt.Fprintf(progress, "%d volumes were attached at once, %d times\n", o.many, 2*o.rounds)
 	if err := b.hold(ctx); err != nil {
 		return err
 	}
@@ -160,17 +161,25 @@ func (b *bench) oneByOne(ctx context.Context) (ours, theirs []time.Duration, err
 	return ours, theirs, nil
 }
 
-// atOnce attaches many volumes of each side.
-func (b *bench) atOnce(ctx context.Context) (ours, theirs time.Duration, err error) {
-	mine, others := some(gated, "many", b.many), some(beside, "many", b.many)
-	if err := errors.Join(b.make(ctx, mine), b.make(ctx, others)); err != nil {
-		return 0, 0, err
+// atOnce attaches many volumes of each side, in turns.
+func (b *bench) atOnce(ctx context.Context) (ours, theirs []time.Duration, err error) {
+	for round := range b.rounds {
+		for _, side := range []struct {
+			driver string
+			to     *[]time.Duration
+		}{{gated, &ours}, {beside, &theirs}} {
+			volumes := some(side.driver, fmt.Sprintf("many-%d", round), b.many)
+			if err := b.make(ctx, volumes); err != nil {
+				return nil, nil, err
+			}
+			took, err := b.attachAll(ctx, volumes)
+			if err != nil {
+				return nil, nil, err
+			}
+			*side.to = append(*side.to, took)
+		}
 	}
-	if ours, err = b.attachAll(ctx, mine); err != nil {
-		return 0, 0, err
-	}
-	theirs, err = b.attachAll(ctx, others)
-	return ours, theirs, err
+	return ours, theirs, nil
 }
 
 // hold has the volume lock attach many more.
