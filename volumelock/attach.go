@@ -389,7 +389,8 @@ func AtRest(f ReleaseFacts) bool {
 	return d.Reason == inUse && d.Write == nil && !Unsettled(f.Lock)
 }
 
-// again gives the lock that a node holds to its new VolumeAttachment for the same volume: the one before is gone, for the name is the same. What goes on of a release ends.
+// again gives the lock that a node holds to its new VolumeAttachment for the same volume: the one before is gone, for the name is the same. What goes on of a release ends. Of one that is gone before its
+// deletion was noted, since somebody took its finalizer away, nobody knows whether it was detached by force: that is noted now (Release, mayBeForced). What was adopted had none before.
 func (x *attaching) again() *Decision {
 	switch {
 	case x.a.Spec.NodeName != x.Lock.Spec.Node.Name || Holder(x.Lock).Name != x.a.Name:
@@ -400,6 +401,9 @@ func (x *attaching) again() *Decision {
 		return x.refuse(wait(unreported, ""))
 	}
 	s := x.Lock.Status.DeepCopy()
+	if x.Lock.Status.Release == nil && Holder(x.Lock).UID != "" {
+		s.DistrustedBootID = x.Node.Status.NodeInfo.BootID
+	}
 	s.Attachment, s.Release, s.Message = &v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}, nil, ""
 	return &Decision{Reason: moved, Write: Note{Status: *s}}
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/volumelock"
@@ -186,6 +187,27 @@ func TestAttach(t *testing.T) {
 		}
 		if d.Reason.Code != c.reason || !strings.HasPrefix(write, c.write) || c.write == "" && write != "" || !strings.Contains(d.Message, c.says) || d.Alarm != c.alarm {
 			t.Errorf("%s: %s %q, writes %q, alarm %t", name, d.Reason.Code, d.Message, write, d.Alarm)
+		}
+	}
+}
+
+// TestAgainUnnoted: a VolumeAttachment that is gone before its deletion was noted may have been detached by force, so that its kubelet is not trusted by that boot; what was adopted had none before.
+func TestAgainUnnoted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		release *v1alpha1.VolumeRelease
+		before  types.UID
+		want    string
+	}{
+		"noted":   {&v1alpha1.VolumeRelease{Attachment: "va-1"}, "va-1", ""},
+		"unnoted": {nil, "va-1", "boot-1"},
+		"adopted": {nil, "", ""},
+	} {
+		f, _ := held()
+		fresh(&f)
+		f.Lock.Status.Release, f.Lock.Spec.Attachment.UID, f.Lock.Spec.Adopted, f.Attachment.UID = c.release, c.before, c.before == "", "va-3"
+		if note, ok := volumelock.Attach(f).Write.(volumelock.Note); !ok || note.Status.DistrustedBootID != c.want {
+			t.Errorf("%s: %+v", name, note)
 		}
 	}
 }

@@ -72,10 +72,17 @@
 // A kubelet that is restarted finds what is mounted on its disks, and takes for attachable what stands in status.volumesAttached (reconstruct.go). A volume that was detached by force while
 // it was in use (the taint, the six minutes) does not stand there any more, and is not listed, mounted though it is, nor by a later attachment. So a kubelet from whose node the volume may have
 // been detached by force counts by another boot only, as long as the VolumeLock is there (status.distrustedBootID). It may have been where the Node still listed the volume once the
-// VolumeAttachment was deleted; where it has the taint, or is not ready; and where it was not ready at some time since the volume was last seen attached as it should be, in
+// VolumeAttachment was deleted; where that was gone, and another one made, before anybody noted it; where it has the taint, or is not ready; and where it was not ready at some time since the volume was last seen attached as it should be, in
 // status.volumesAttached, whence the attach/detach controller takes it first: nobody may have looked when that happened, or the deletion may have come long after it. Since when the Node is
 // ready tells. What is assumed: that a taint is not set and taken away on a node that is ready all the while and whose volume nobody looks after; and that no kubelet is started anew, within its
-// boot, which mounted behind an informer that was late, so that its volume was detached as if it were not in use, before it has unmounted it.
+// boot, before it has unmounted what was taken out of volumesAttached as if it were not in use, because it mounted behind an informer that was late; or because the attach/detach controller's was, before the
+// deletion was noted.
+//
+// A pod that comes back to its node in the moment in which its volume is detached is taken for a detach by force as well: the Node lists the volume. It is tempting to tell the two apart by volumesAttached, out of which
+// the controller takes a volume before it deletes the VolumeAttachment, and which who deletes that by hand leaves as it is. That is no proof: the controller also does so with what is in use of a node that is ready and has
+// no taint. It goes by its informer for whether the node is ready and lists the volume, and asks the API server only where less than six minutes have gone since the pod did
+// (pkg/controller/volume/attachdetach/reconciler/reconciler.go, reconcile: verifySafeToDetach is without regard to whether the node is healthy, v1.36.3). A node that has just become ready again, or has just
+// unmounted the volume after six minutes and mounts it for another pod, so loses it in use, with all that the Node and the VolumeAttachment show as for the pod that came back (history_test.go, inVolumesAttached).
 //
 // A volume that was mounted before its driver was gated (Adopted) is not in the list either: whether a volume is to be attached a kubelet decides when a pod comes
 // (desired_state_of_world.go), and keeps of what is mounted (actual_state_of_world.go). There, too, only another boot counts.

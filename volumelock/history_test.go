@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -129,7 +130,7 @@ var mutants = map[string]mutantWorld{
 			a.Lock = c
 		}
 	}),
-	"a release does not wait for the deletion": facts(10787352144357241463, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Attachment = nil }),
+	"a release does not wait for the deletion": facts(13849794929687103623, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Attachment = nil }),
 	"a receipt for any boot of the node counts": facts(1985496630097865188, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		if r.Lock == nil || r.Lock.Status.Release == nil {
 			return
@@ -173,8 +174,10 @@ var mutants = map[string]mutantWorld{
 	"a detach by force is as any other": facts(15868205077671185318, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.DistrustedBootID = "" })
 	}),
-	"VolumeLocks are written without regard to what was read": {18420198712216223019, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
-	"a VolumeLock is taken though there is one":               {2315644044064049802, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
+	"a deletion that nobody has noted is as one that was noted":   facts(16309349727166322711, unnoted),
+	"who is not in volumesAttached was not detached while in use": facts(16288337126588394056, inVolumesAttached),
+	"VolumeLocks are written without regard to what was read":     {18420198712216223019, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
+	"a VolumeLock is taken though there is one":                   {2315644044064049802, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
 	"what was mounted before the gate is as any other": facts(8651434662458483616, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
 	}),
@@ -216,6 +219,42 @@ func TestForcedWhileNobodyLooked(t *testing.T) {
 	if writers := w.Writers(); len(writers) != 1 {
 		t.Errorf("%v have the volume", writers)
 	}
+}
+
+// TestForcedUnnoted: a volume is detached by force, and attached to its node again before anybody has noted that. What its kubelet has mounted from before it does not list since it was started anew.
+func TestForcedUnnoted(t *testing.T) {
+	for _, mutant := range []bool{false, true} {
+		w := volumelocktest.New()
+		if mutant {
+			w.Mutant = unnoted
+		}
+		volumelocktest.Unnoted(w, w.Machines[0], 0, 20)
+		if writers := w.Writers(); (len(writers) > 1) != mutant {
+			t.Errorf("mutant %t: %v have the volume", mutant, writers)
+		}
+	}
+}
+
+// unnoted: what goes on from one VolumeAttachment to the next was noted.
+func unnoted(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) {
+	if a.Lock == nil || a.Attachment == nil || a.Lock.Status.Release != nil || volumelock.Holder(a.Lock).UID == a.Attachment.UID {
+		return
+	}
+	a.Lock = a.Lock.DeepCopy()
+	a.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: volumelock.Holder(a.Lock).UID}
+}
+
+// inVolumesAttached: a volume that the Node lists, and that does not stand in volumesAttached, was not in use when it was detached, since the attach/detach controller takes it out there first.
+func inVolumesAttached(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	if r.Lock == nil || r.Node == nil || r.Lock.Status.Release != nil || r.Attachment == nil || r.Attachment.DeletionTimestamp == nil || r.Attachment.UID != volumelock.Holder(r.Lock).UID {
+		return
+	}
+	volume := volumelock.InUseName(r.Lock.Spec.Driver, r.Lock.Spec.VolumeHandle)
+	if slices.ContainsFunc(r.Node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume }) {
+		return
+	}
+	r.Node = r.Node.DeepCopy()
+	r.Node.Status.VolumesInUse = slices.DeleteFunc(r.Node.Status.VolumesInUse, func(u corev1.UniqueVolumeName) bool { return u == volume })
 }
 
 // TestBootedWhileUngated: two later heartbeats tell which boot ran when the driver was gated again; one, or none, would have a boot be believed that has mounted the volume without asking.

@@ -56,7 +56,7 @@ var (
 		Help: "No receipt that a boot is off counts yet; one that the instance is terminated does, or a person (kubectl podgrace volumelock confirm), or the node comes back and is rebooted."}
 	gone = policy.Reason{Code: "NodeGone", Short: "the Node is gone, and whether its machine has unmounted the volume nobody knows",
 		Help: "It is released by a receipt that its instance is terminated, or by its annotation podgrace.dev/confirm-release if it is known to be off."}
-	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume was detached by force while the node used it, after which its kubelet's word is no proof",
+	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume may have been detached by force while the node used it, after which its kubelet's word is no proof",
 		Help: "It is released once the node was rebooted, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
 	regated   = policy.Reason{Code: "DriverMadeAnew", Short: "the CSIDriver was made anew, and meanwhile the node may have mounted the volume without asking"}
 	listening = policy.Reason{Code: "Listening", Short: "it is not known yet which boot of the node runs since the driver is gated"}

@@ -153,10 +153,8 @@ func (w status) Update(_ context.Context, o client.Object, _ ...client.SubResour
 		case s.lock.UID != l.UID, l.ResourceVersion != "" && l.ResourceVersion != s.lock.ResourceVersion:
 			return conflict(l.Name)
 		}
-		c := s.lock.DeepCopy()
-		c.Status, c.ResourceVersion = l.Status, s.next()
-		s.lock = c
-		c.DeepCopyInto(l)
+		s.store(l.Status)
+		s.lock.DeepCopyInto(l)
 		return nil
 	})
 }

@@ -133,9 +133,7 @@ func (w *World) carryOut(d volumelock.Decision, a *volumelock.AttachFacts, r *vo
 		if d.Reason.Code == "Again" {
 			w.Seen.again++
 		}
-		c := w.lock.DeepCopy()
-		c.Status, c.ResourceVersion = x.Status, w.next()
-		w.lock = c
+		w.store(x.Status)
 	case volumelock.Free:
 		if w.lock == nil || !w.Unguarded["lock"] && w.lock.UID != l.UID || stale("lock", l.ResourceVersion, w.lock.ResourceVersion) {
 			return
@@ -172,6 +170,16 @@ func (w *World) carryOut(d volumelock.Decision, a *volumelock.AttachFacts, r *vo
 	default:
 		w.changeAttachment(d, a, stale)
 	}
+}
+
+// store writes the lock's status.
+func (w *World) store(s v1alpha1.VolumeLockStatus) {
+	c := w.lock.DeepCopy()
+	c.Status, c.ResourceVersion = s, w.next()
+	if w.lock.Status.Release == nil && s.Release != nil {
+		w.noted()
+	}
+	w.lock = c
 }
 
 func (w *World) changeAttachment(d volumelock.Decision, a *volumelock.AttachFacts, stale func(kind, read, is string) bool) {

@@ -51,7 +51,7 @@ func (w *World) cordon(node string) {
 // detach deletes a VolumeAttachment: by force whether the volume is in use or not, of a node that has not been heard of.
 func (w *World) detach(v int, node string, force bool) {
 	a, n := w.attachments[AttachmentName(v, node)], w.nodes[node]
-	if a == nil || a.DeletionTimestamp != nil || w.forgotten[a.UID] || !force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
+	if a == nil || w.forgotten[a.UID] || !force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
 		return
 	}
 	if force {
@@ -61,19 +61,84 @@ func (w *World) detach(v int, node string, force bool) {
 		w.Seen.forced++
 	}
 	w.log("%s is deleted, by force: %t", a.Name, force)
+	w.mislead(v, node)
+	w.reportAttached(v, node, false)
+	w.remove(a)
+}
+
+// mislead is about a volume that is detached from a node: if its kubelet has it, and the stored list does not say so, it was detached as if it were not in use.
+func (w *World) mislead(v int, node string) {
+	n := w.nodes[node]
 	for _, m := range w.Machines {
 		if k := &m.volumes[v]; m.name == node && (k.mounted || k.passed || k.known) && (n == nil || !slices.Contains(n.Status.VolumesInUse, nameInUse(v))) {
 			k.misled = true
+		}
+	}
+}
+
+// detachLate deletes a VolumeAttachment whose volume is in use, of a node that is well: the attach/detach controller goes by what its informer had before, that the node was not ready, or did not
+// list the volume, and asks the API server no more once six minutes have gone since the pod did (reconciler.go, reconcile, v1.36.3: verifySafeToDetach).
+func (w *World) detachLate(v int, node string) {
+	a, n := w.attachments[AttachmentName(v, node)], w.nodes[node]
+	if a == nil || n == nil || a.DeletionTimestamp != nil || w.forgotten[a.UID] || !slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
+		return
+	}
+	w.log("%s is deleted, by what was so before", a.Name)
+	w.Seen.late++
+	for _, m := range w.Machines {
+		if k := &m.volumes[v]; m.name == node && (k.mounted || k.passed || k.known) {
+			k.late = true
 		}
 	}
 	w.reportAttached(v, node, false)
 	w.remove(a)
 }
 
+// noted is about a deletion that the lock says of since now: a kubelet whose volume was listed then may be started anew.
+func (w *World) noted() {
+	for _, m := range w.Machines {
+		for i := range m.volumes {
+			if v, n := &m.volumes[i], w.nodes[m.name]; v.late {
+				v.late, v.misled = false, v.misled || n == nil || !slices.Contains(n.Status.VolumesInUse, nameInUse(i))
+			}
+		}
+	}
+}
+
+// deleteByHand is somebody who deletes a VolumeAttachment; the attach/detach controller finds out once it is gone.
+func (w *World) deleteByHand(v int, node string) {
+	a := w.attachments[AttachmentName(v, node)]
+	if a == nil || a.DeletionTimestamp != nil {
+		return
+	}
+	w.log("somebody deletes %s", a.Name)
+	w.Seen.byHand++
+	w.mislead(v, node)
+	w.remove(a)
+}
+
+// unfinalize is somebody who takes the finalizer from a VolumeAttachment.
+func (w *World) unfinalize(v int, node string) {
+	a := w.attachments[AttachmentName(v, node)]
+	if a == nil {
+		return
+	}
+	w.log("somebody takes the finalizer from %s", a.Name)
+	b := a.DeepCopy()
+	b.Finalizers, b.ResourceVersion = nil, w.next()
+	w.attachments[a.Name] = b
+	if b.DeletionTimestamp != nil {
+		delete(w.attachments, a.Name)
+	}
+}
+
 // remove deletes an attachment as the API server does.
 func (w *World) remove(a *storagev1.VolumeAttachment) {
-	if len(a.Finalizers) == 0 {
+	switch {
+	case len(a.Finalizers) == 0:
 		delete(w.attachments, a.Name)
+		return
+	case a.DeletionTimestamp != nil:
 		return
 	}
 	b := a.DeepCopy()

@@ -117,6 +117,12 @@ func happen(w *World, e event) {
 		Ungated(w, m, v, e.which, e.cut)
 	case e.what == 49 && e.cut == 4:
 		Copied(w, m, v, e.which)
+	case e.what == 49 && e.cut == 5:
+		ByHand(w, m, v, e.which%24, e.which < 30)
+	case e.what == 49 && e.cut == 6:
+		DetachedLate(w, m, v, e.which)
+	case e.what == 49 && e.cut == 7:
+		Unnoted(w, m, v, e.which)
 	case e.what < 50:
 		m.step(w, v, e.which%5)
 	case e.what < 58:
@@ -131,6 +137,10 @@ func happen(w *World, e event) {
 		m.podGoes(v)
 	case e.what < 73:
 		w.reportAttached(v, m.name, w.attachments[about] != nil && w.attachments[about].Status.Attached)
+	case e.what < 76 && e.which == 1:
+		w.deleteByHand(v, m.name)
+	case e.what < 76 && e.which == 2:
+		w.detachLate(v, m.name)
 	case e.what < 76:
 		w.detach(v, m.name, e.which%3 == 0)
 	case e.what < 90:
@@ -230,6 +240,71 @@ func Ungated(w *World, m *Machine, v, cut, how int) {
 func Copied(w *World, m *Machine, v, cut int) {
 	for i, do := range []func(){
 		w.ungate, func() { ComeUp(w, m, v, 20) }, func() { w.makeDriver(true) }, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
+	} {
+		if i > cut {
+			return
+		}
+		do()
+	}
+}
+
+// ByHand is a VolumeAttachment that somebody deletes while its volume is in use, also from its finalizer before anybody has noted that, a kubelet that is started anew once the volume does not
+// stand in volumesAttached any more, and a pod that comes back to its node before another one comes to another node.
+func ByHand(w *World, m *Machine, v, cut int, unfinalized bool) {
+	about := AttachmentName(v, m.name)
+	x := &Attacher{}
+	look := func() { w.Whole(&Attacher{}, ""); w.Whole(&Attacher{}, about) }
+	answer := func() { look(); look(); m.sync(w); look() }
+	release := look
+	if unfinalized { // in the midst of a decision
+		release = func() {
+			w.Advance(x, "")
+			w.Advance(x, "")
+			w.unfinalize(v, m.name)
+			w.reportAttached(v, m.name, false)
+			w.Advance(x, "")
+			w.Advance(x, "")
+		}
+	}
+	for i, do := range []func(){
+		func() { ComeUp(w, m, v, 20) }, func() { w.deleteByHand(v, m.name) }, release, func() { w.reportAttached(v, m.name, w.attachments[about] != nil) }, func() { m.restart(w, [2]bool{}) }, func() { m.sync(w) },
+		func() { ComeUp(w, m, v, 20) }, look, func() { m.podGoes(v) }, func() { m.sync(w) }, func() { w.detach(v, m.name, false) }, answer, answer, answer, answer,
+		func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
+	} {
+		if i > cut {
+			return
+		}
+		do()
+	}
+}
+
+// DetachedLate is a node that was not ready and is again, whose volume the attach/detach controller detaches all the same, in use as it is; its kubelet is started anew once that is noted, and
+// a pod comes to another node.
+func DetachedLate(w *World, m *Machine, v, cut int) {
+	about := AttachmentName(v, m.name)
+	look := func() { w.Whole(&Attacher{}, ""); w.Whole(&Attacher{}, about) }
+	answer := func() { look(); look(); m.sync(w); look() }
+	for i, do := range []func(){
+		func() { ComeUp(w, m, v, 20) }, func() { w.silence(m.name) }, func() { m.sync(w) }, look, func() { w.detachLate(v, m.name) }, look, func() { m.restart(w, [2]bool{}) }, func() { m.podGoes(v) },
+		func() { m.sync(w) }, answer, answer, answer, answer, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
+	} {
+		if i > cut {
+			return
+		}
+		do()
+	}
+}
+
+// Unnoted is a detach by force whose VolumeAttachment is gone before anybody has noted that, since somebody took its finalizer away; a kubelet that is started anew, and a pod that comes back to its node,
+// which is attached again. Then a pod comes to another node.
+func Unnoted(w *World, m *Machine, v, cut int) {
+	about := AttachmentName(v, m.name)
+	look := func() { w.Whole(&Attacher{}, ""); w.Whole(&Attacher{}, about) }
+	answer := func() { look(); look(); m.sync(w); look() }
+	for i, do := range []func(){
+		func() { ComeUp(w, m, v, 20) }, func() { w.detach(v, m.name, true) }, func() { w.unfinalize(v, m.name) }, func() { m.podGoes(v) }, func() { m.restart(w, [2]bool{}) }, func() { m.sync(w) },
+		func() { ComeUp(w, m, v, 20) }, look, func() { m.podGoes(v) }, func() { m.sync(w) }, func() { w.detach(v, m.name, false) }, answer, answer, answer, answer,
+		func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
 	} {
 		if i > cut {
 			return
@@ -373,13 +448,8 @@ func machineHappens(w *World, m *Machine, v, which int) {
 			}
 		} else if which > 30 {
 			w.otherAttacher(v, m.name)
-		} else if a := w.attachments[AttachmentName(v, m.name)]; a != nil {
-			c := a.DeepCopy()
-			c.Finalizers, c.ResourceVersion = nil, w.next()
-			w.attachments[a.Name] = c
-			if c.DeletionTimestamp != nil {
-				delete(w.attachments, a.Name)
-			}
+		} else {
+			w.unfinalize(v, m.name)
 		}
 	case 15: // somebody edits the CSIDriver
 		w.mark("")
@@ -410,13 +480,15 @@ func (c *Counts) Add(o Counts) {
 	c.ungated += o.ungated
 	c.others += o.others
 	c.forced += o.forced
+	c.late += o.late
+	c.byHand += o.byHand
 	c.conflicts += o.conflicts
 }
 
 // ByName has each by what happened.
 func (c *Counts) ByName() map[string]int {
 	return map[string]int{"taking": c.taken, "attaching": c.attached, "mounting": c.mounted, "attaching again": c.again, "a handover": c.handed, "a second question": c.askedTwice,
-		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "deleting what is forgotten": c.forgotten, "a driver that is not gated": c.ungated, "another attacher": c.others, "detaching by force": c.forced, "a conflict": c.conflicts}
+		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "deleting what is forgotten": c.forgotten, "a driver that is not gated": c.ungated, "another attacher": c.others, "detaching by force": c.forced, "detaching late": c.late, "deleting by hand": c.byHand, "a conflict": c.conflicts}
 }
 
 // Settle has everything be well, and every pod gone, and everybody do his work for some rounds. The lock is released then, or says what it waits for.

@@ -36,6 +36,7 @@ type mount struct {
 	known      bool // actual state of world
 	attachable bool // in the actual state of world
 	misled     bool // it was detached while in use, because the stored list did not have it
+	late       bool // it was detached while in use, by what was so before, and no lock says so yet
 	passed     bool // the gate: it begins to mount
 	mounted    bool
 }
@@ -195,7 +196,7 @@ func (m *Machine) restart(w *World, pods [2]bool) {
 	if !m.runs || !m.linked || n == nil {
 		return
 	}
-	if slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.misled && (v.mounted || v.passed) }) {
+	if slices.ContainsFunc(m.volumes[:], func(v mount) bool { return (v.misled || v.late) && (v.mounted || v.passed) }) {
 		return // assumed not to happen
 	}
 	m.sending = nil
@@ -249,7 +250,7 @@ func (m *Machine) step(w *World, i, what int) {
 		}
 	case 4: // MarkVolumeAsDetached
 		if v.known && !v.mounted && !v.passed && !v.wanted {
-			v.known, v.misled, v.unlocked = false, false, false
+			v.known, v.misled, v.late, v.unlocked = false, false, false, false
 		}
 	}
 }
