@@ -1,6 +1,11 @@
 package controller
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
+
+var errPanicked = errors.New("the read that it shares has panicked")
 
 // shared has all who want to read the same at once share one read, which begins after each of them has asked: it is later than whatever they had read before. So who asks while it is being read
 // shares the next one, which begins once that has ended. The zero value is ready.
@@ -37,12 +42,15 @@ func (s *shared[T]) read(what string, read func() (T, error)) (T, error) {
 	s.lock.Lock()
 	r.begun = true
 	s.lock.Unlock()
+	r.err = errPanicked // unless it returns: who shares it must not wait for ever
+	defer func() {
+		s.lock.Lock()
+		if s.last[what] == r {
+			delete(s.last, what)
+		}
+		s.lock.Unlock()
+		close(r.done)
+	}()
 	r.is, r.err = read()
-	s.lock.Lock()
-	if s.last[what] == r {
-		delete(s.last, what)
-	}
-	s.lock.Unlock()
-	close(r.done)
 	return r.is, r.err
 }

@@ -44,3 +44,20 @@ func TestSharedRead(t *testing.T) {
 		t.Errorf("%d reads, and %d are remembered", reads, len(s.last))
 	}
 }
+
+// TestSharedReadPanics: one that panics leaves nobody waiting, neither who shares it nor who asks later.
+func TestSharedReadPanics(t *testing.T) {
+	t.Parallel()
+	var s shared[int]
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was kept from who reads")
+			}
+		}()
+		_, _ = s.read("a", func() (int, error) { panic("here") })
+	}()
+	if is, err := s.read("a", func() (int, error) { return 2, nil }); is != 2 || err != nil || len(s.last) > 0 {
+		t.Errorf("the next one got %d, %v, and %d are remembered", is, err, len(s.last))
+	}
+}
