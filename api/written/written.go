@@ -5,6 +5,7 @@ package written
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -30,6 +31,12 @@ func Unread(managed []metav1.ManagedFieldsEntry, apiVersion string, spec any) []
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// NotStored says that the API server has stored nothing of a status that differs: the CustomResourceDefinition lacks its fields. Who writes it gets no error from the API server, and would
+// find the same difference again at once, for ever.
+func NotStored(object, definition string) error {
+	return fmt.Errorf("nothing of it was stored in %s: the CustomResourceDefinition %s is older than this program, and lacks fields: apply that of this version", object, definition)
 }
 
 // Trim returns of managed fields what Unread goes by, for who keeps many objects: their annotations may have as many names as their authors like.

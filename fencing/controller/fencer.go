@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/api/written"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/fencing"
@@ -337,10 +338,13 @@ func (f *Fencer) advance(ctx context.Context, log logr.Logger, fence *v1alpha1.F
 		if !next.Changed {
 			return next.After > 0 || len(next.Actions) > 0, f.act(ctx, log, fence, known, next.Actions, calls)
 		}
-		was := fence.Status.Phase
+		was, version := fence.Status.Phase, fence.ResourceVersion
 		fence.Status = next.Status
 		if err := f.Client.Status().Update(ctx, fence); err != nil {
 			return true, fmt.Errorf("write the status of Fence %s: %w", fence.Name, err)
+		}
+		if fence.ResourceVersion == version {
+			return true, written.NotStored("Fence "+fence.Name, "fences.podgrace.dev")
 		}
 		if was != fence.Status.Phase {
 			decisionlog.Log(log, entryOf("fence goes on", decisionlog.Fence, string(fence.Status.Phase), fence, fence.Status.Message))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -222,6 +223,21 @@ func TestActsByUID(t *testing.T) {
 	somebodys := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 	if got := removeTaint([]corev1.Taint{somebodys}); len(got) != 1 {
 		t.Errorf("somebody else's taint was taken away: %v", got)
+	}
+}
+
+// Where the API server stores nothing of a Fence's status, since the CustomResourceDefinition lacks the field, that is an error, and not tried again at once.
+func TestOlderDefinition(t *testing.T) {
+	tries := 0
+	fence := &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "asked", UID: "f", ResourceVersion: "7"}, Spec: v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: "n1", UID: "uid-n1", BootID: "boot-n1"}}}
+	c := newCluster(t, interceptor.Funcs{SubResourceUpdate: func(_ context.Context, _ client.Client, _ string, o client.Object, _ ...client.SubResourceUpdateOption) error {
+		tries++
+		o.(*v1alpha1.Fence).Status = v1alpha1.FenceStatus{} // of which nothing is left
+		return nil
+	}})
+	_, err := c.advance(t.Context(), logr.Discard(), fence, nil, fencing.Facts{}, &c.calls)
+	if err == nil || !strings.Contains(err.Error(), "CustomResourceDefinition fences.podgrace.dev is older than this program") || tries != 1 {
+		t.Errorf("%d tries, %v", tries, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/api/written"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -34,7 +35,7 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 			return err
 		}
 		if lock.ResourceVersion == about.lock.ResourceVersion { // each Note changes something: as an error it is tried again later and later, and not at once for ever
-			return fmt.Errorf("nothing of it was stored in VolumeLock %s: the CustomResourceDefinition volumelocks.podgrace.dev is older than this program, and lacks fields: apply that of this version", lock.Name)
+			return written.NotStored("VolumeLock "+lock.Name, "volumelocks.podgrace.dev")
 		}
 		about.lock = lock
 		return nil
