@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/incluster"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
@@ -164,15 +164,7 @@ func askCluster(ctx context.Context, o *options, s *state.State, policies []*v1a
 }
 
 func clientConfig(o *options) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("configure the API server's client: %w", err)
-	}
-	config.UserAgent = version.Of(version.NodeEnforcer).UserAgent()
-	config.QPS = -1 // the API server's priority and fairness limits us: an eviction must not wait behind an Event
-	return config, nil
+	return incluster.Config(o.kubeconfig, version.Of(version.NodeEnforcer)) // of which an eviction must not wait behind an Event
 }
 
 // readKubeletConfig reads a KubeletConfiguration; without a name there is none.

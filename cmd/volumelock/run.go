@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
 
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/podgrace/podgrace/cmd/incluster"
 	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/volumelock/controller"
@@ -33,14 +31,10 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	log.Info("starting", program.Pairs()...)
 	memory.Bound(o.memoryLimit)
 
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	config, err := incluster.Config(o.kubeconfig, program)
 	if err != nil {
-		return fmt.Errorf("configure the API server's client: %w", err)
+		return err
 	}
-	config.UserAgent = program.UserAgent()
-	config.QPS = -1 // the API server's priority and fairness limits us, not this process
 	if tooOld, err := version.APIServerTooOld(ctx, config); tooOld != "" {
 		return errors.New(tooOld)
 	} else if err != nil {
@@ -50,8 +44,8 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		Scheme:                        controller.NewScheme(),
 		Logger:                        log,
 		Cache:                         controller.CacheOptions(),
-		HealthProbeBindAddress:        address(o.bindAddress, o.healthPort),
-		Metrics:                       metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
+		HealthProbeBindAddress:        incluster.Address(o.bindAddress, o.healthPort),
+		Metrics:                       metricsserver.Options{BindAddress: incluster.Address(o.bindAddress, o.metricsPort)},
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaderName,
 		LeaderElectionNamespace:       o.namespace,
@@ -81,12 +75,4 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, program version.In
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("informers", controller.Synced(mgr.GetCache())),
 	)
-}
-
-// address of a listener; "0" means none to controller-runtime.
-func address(host string, port int) string {
-	if port == 0 {
-		return "0"
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
 }

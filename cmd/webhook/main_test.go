@@ -120,14 +120,6 @@ func kubeconfig(t *testing.T) string {
 	return file
 }
 
-// The API server's audit log has the user agent.
-func TestUserAgent(t *testing.T) {
-	config, err := clientConfig(kubeconfig(t), version.Info{Program: version.Webhook, Version: "v1.2.3", Platform: "linux/amd64"})
-	if err != nil || config.UserAgent != "podgrace-webhook/v1.2.3 (linux/amd64)" {
-		t.Errorf("got %+v, %v", config, err)
-	}
-}
-
 // The first line of the log says what is starting: also of one that can't.
 func TestLogBeginsWithTheVersion(t *testing.T) {
 	var out, log bytes.Buffer

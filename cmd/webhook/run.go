@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/cmd/incluster"
 	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/policy/policyfile"
@@ -39,7 +39,7 @@ import (
 
 // askAPIServer asks the API server for what it calls the webhook about (webhook.Answered), and says so.
 func askAPIServer(ctx context.Context, o *options, out io.Writer) error {
-	config, err := clientConfig(o.kubeconfig, version.Of(version.Webhook))
+	config, err := incluster.Config(o.kubeconfig, version.Of(version.Webhook))
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read policies: %w", err)
 	}
-	config, err := clientConfig(o.kubeconfig, program)
+	config, err := incluster.Config(o.kubeconfig, program)
 	if err != nil {
 		return err
 	}
@@ -101,18 +101,6 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
-}
-
-func clientConfig(kubeconfig string, program version.Info) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("configure the API server's client: %w", err)
-	}
-	config.UserAgent = program.UserAgent()
-	config.QPS = -1 // the API server's priority and fairness limits us, not this process
-	return config, nil
 }
 
 func certificates(config *rest.Config, o *options) (certs.Source, error) {
@@ -154,8 +142,8 @@ func newManager(config *rest.Config, o *options, source certs.Source, clients *c
 			Port:    o.port,
 			TLSOpts: tlsOptions,
 		}),
-		HealthProbeBindAddress: address(o.bindAddress, o.healthPort),
-		Metrics:                metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
+		HealthProbeBindAddress: incluster.Address(o.bindAddress, o.healthPort),
+		Metrics:                metricsserver.Options{BindAddress: incluster.Address(o.bindAddress, o.metricsPort)},
 	})
 	if err != nil {
 		return nil, setUpError(err)
@@ -173,14 +161,6 @@ func setUpError(err error) error {
 
 // reviewAddress is where API servers call.
 func reviewAddress(o *options) string { return net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)) }
-
-// address of a listener; "0" means none to controller-runtime.
-func address(host string, port int) string {
-	if port == 0 {
-		return "0"
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
-}
 
 func policySource(o *options) string {
 	if len(o.policies) > 0 {
