@@ -106,7 +106,7 @@ var tiers = []tier{
 	{
 		name: "laboratory", what: "what the tiers are run and measured with, and schemas of what is shipped and printed", dir: "e2e",
 		packages: []string{
-			"./chaos/plan", "./cluster/...", "./schema", "./tiers/...", "./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpeers/...", "./benchpreview/...", "./benchreview/...", "./benchvolumelock/...", "./demo/...", "./firstday", "./fuzz", "./measure", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
+			"./chaos/plan", "./cluster/...", "./schema", "./tiers/...", "./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpeers/...", "./benchpreview/...", "./benchreview/...", "./benchvolumelock/...", "./demo/...", "./firstday", "./fuzz", "./measure", "./processclock", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
 		},
 		cores: 1, limit: 20 * time.Minute,
 	},

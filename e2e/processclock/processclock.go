@@ -1,0 +1,214 @@
+// Package processclock moves the clock of one process, of a program that knows nothing of that.
+//
+// A program that is linked statically, as all of ours are, preloads no library (libfaketime). A time namespace moves only the monotonic clocks, and none of a process that is in it already. The
+// machine's clock is everybody's. But a program reads the time by a function in a page that the kernel maps into each process (vdso(7)), and that page becomes the process's own when it is written
+// to, as a debugger does for a breakpoint. So we put a function of ours in its place, as Chaos Mesh's TimeChaos does: it asks the kernel, and adds what stands beside it in the page.
+//
+// What a moved clock does not move: sleeps and deadlines that the kernel keeps, and what others than Go ask for, such as gettimeofday. A process that is started next has the machine's clock.
+package processclock
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// hook is clock_gettime(clockid, timespec) for amd64, with 16 bytes after it: how many nanoseconds are added to CLOCK_REALTIME (0), and to CLOCK_MONOTONIC (1).
+var hook = []byte{
+	0xb8, 0xe4, 0x00, 0x00, 0x00, //             mov  $228, %eax        clock_gettime
+	0x0f, 0x05, //                               syscall
+	0x83, 0xff, 0x01, //                         cmp  $1, %edi
+	0x77, 0x2e, //                               ja   out               another clock
+	0x48, 0x8d, 0x0d, 0x2d, 0x00, 0x00, 0x00, // lea  table(%rip), %rcx
+	0x89, 0xff, //                               mov  %edi, %edi
+	0x48, 0x8b, 0x04, 0xf9, //                   mov  (%rcx,%rdi,8), %rax
+	0x48, 0x03, 0x46, 0x08, //                   add  8(%rsi), %rax     with the timespec's nanoseconds
+	0x48, 0x99, //                               cqto
+	0x41, 0xb8, 0x00, 0xca, 0x9a, 0x3b, //       mov  $1000000000, %r8d
+	0x49, 0xf7, 0xf8, //                         idiv %r8
+	0x48, 0x85, 0xd2, //                         test %rdx, %rdx
+	0x79, 0x06, //                               jns  store
+	0x4c, 0x01, 0xc2, //                         add  %r8, %rdx
+	0x48, 0xff, 0xc8, //                         dec  %rax
+	0x48, 0x01, 0x06, //                  store: add  %rax, (%rsi)
+	0x48, 0x89, 0x56, 0x08, //                   mov  %rdx, 8(%rsi)
+	0x31, 0xc0, //                          out: xor  %eax, %eax
+	0xc3,             //                         ret
+	0x0f, 0x1f, 0x00, //                         nopl (%rax)            table is aligned, so that a number in it is written at once
+}
+
+// room is how many bytes at the end of the page are ours: they are behind all that the kernel puts there.
+const room = 128
+
+// jumpSize is how long the jump from the kernel's function to ours is.
+const jumpSize = 5
+
+// Clock is that of one process.
+type Clock struct {
+	mem   string // the file of the process's memory
+	table int64  // where in it the nanoseconds stand
+}
+
+// Of returns the clock of a process, which is right until it is set. The process stands still for a moment; it is not to be stopped (SIGSTOP) by somebody else meanwhile.
+func Of(pid int) (*Clock, error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, fmt.Errorf("move the clock of a process: nobody has written that for %s", runtime.GOARCH)
+	}
+	c, err := of(pid)
+	if err != nil {
+		return nil, fmt.Errorf("move the clock of process %d: %w", pid, err)
+	}
+	return c, nil
+}
+
+func of(pid int) (*Clock, error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	begin, end, err := page(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Clock{mem: dir + "/mem", table: end - room + int64(len(hook))}
+	mem, err := os.OpenFile(c.mem, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer mem.Close()
+	image := make([]byte, end-begin)
+	if _, err := mem.ReadAt(image, begin); err != nil {
+		return nil, fmt.Errorf("read what the kernel has mapped: %w", err)
+	}
+	ours := image[len(image)-room:]
+	if bytes.HasPrefix(ours, hook) {
+		return c, nil
+	}
+	if len(bytes.Trim(ours, "\x00")) > 0 {
+		return nil, errors.New("the end of the page is in use")
+	}
+	entry, err := function(image)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := mem.WriteAt(hook, end-room); err != nil {
+		return nil, fmt.Errorf("write the function: %w", err)
+	}
+	return c, stoppedOutside(pid, begin+entry, begin+entry+jumpSize, func() error {
+		jump := binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32((end-room)-(begin+entry+jumpSize))) //nolint:gosec // within a page or two
+		_, err := mem.WriteAt(jump, begin+entry)
+		return err
+	})
+}
+
+// Set has the process's clocks be ahead of the machine's: that which tells the time of day, and the monotonic one, by which timers run. The latter is never to be set back.
+func (c *Clock) Set(wall, monotonic time.Duration) error {
+	mem, err := os.OpenFile(c.mem, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("move the clock of a process: %w", err)
+	}
+	defer mem.Close()
+	for i, by := range []time.Duration{wall, monotonic} {
+		if _, err := mem.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(by)), c.table+8*int64(i)); err != nil { //nolint:gosec // two's complement is what the function takes
+			return fmt.Errorf("move the clock of a process: %w", err)
+		}
+	}
+	return nil
+}
+
+// page is where the kernel has mapped its functions into a process.
+func page(dir string) (begin, end int64, err error) {
+	maps, err := os.ReadFile(dir + "/maps")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(maps)) {
+		if strings.HasSuffix(line, "[vdso]\n") {
+			_, err := fmt.Sscanf(line, "%x-%x", &begin, &end)
+			return begin, end, err
+		}
+	}
+	return 0, 0, errors.New("the kernel has mapped no function into it")
+}
+
+// function is where in the page that one begins by which the time is read.
+func function(image []byte) (int64, error) {
+	file, err := elf.NewFile(bytes.NewReader(image))
+	if err != nil {
+		return 0, err
+	}
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range symbols {
+		if s.Name == "__vdso_clock_gettime" {
+			return int64(s.Value), nil //nolint:gosec // within the page
+		}
+	}
+	return 0, errors.New("the kernel has no function for the time")
+}
+
+// stopTries is how often a process is stopped anew, and pollStopped how often it is looked whether all of its threads are.
+const (
+	stopTries   = 100
+	stoppedIn   = 5 * time.Second
+	pollStopped = time.Millisecond
+)
+
+// stoppedOutside does something while no thread of a process runs, and none is behind the first of some instructions.
+func stoppedOutside(pid int, begin, end int64, do func() error) error {
+	for range stopTries {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			return err
+		}
+		outside, err := allOutside(pid, begin, end)
+		if err == nil && outside {
+			err = do()
+		}
+		if err := errors.Join(err, syscall.Kill(pid, syscall.SIGCONT)); err != nil || outside {
+			return err
+		}
+	}
+	return errors.New("a thread is always where the time is read")
+}
+
+// allOutside waits until all threads of a process that was told to stop have, and says whether none of them is behind the first of some instructions.
+func allOutside(pid int, begin, end int64) (bool, error) {
+	for deadline := time.Now().Add(stoppedIn); time.Now().Before(deadline); time.Sleep(pollStopped) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+		if err != nil {
+			return false, err
+		}
+		stopped, outside := len(threads) > 0, true
+		for _, t := range threads {
+			text, err := os.ReadFile(t)
+			if err != nil {
+				return false, err
+			}
+			at, still := counter(string(text))
+			stopped = stopped && still
+			outside = outside && (at <= begin || at >= end)
+		}
+		if stopped {
+			return outside, nil
+		}
+	}
+	return false, errors.New("its threads do not stop")
+}
+
+// counter is a thread's program counter, by /proc/PID/task/TID/syscall (proc(5)), if it does not run.
+func counter(text string) (at int64, still bool) {
+	fields := strings.Fields(text)
+	if len(fields) < 3 { // running
+		return 0, false
+	}
+	at, err := strconv.ParseInt(strings.TrimPrefix(fields[len(fields)-1], "0x"), 16, 64)
+	return at, err == nil
+}
