@@ -37,6 +37,9 @@ func (l *lab) calm(ctx context.Context) error {
 		l.violated("not well again %s after the storm: %v", time.Since(began).Round(time.Second), last)
 	}
 	l.counts.well(time.Since(began))
+	if err := l.certificatesHold(ctx); err != nil {
+		return err
+	}
 	l.askAll(ctx)
 	l.defaults(ctx)
 	if err := l.panicked(); err != nil {

@@ -41,6 +41,10 @@ func (l *lab) hit(ctx context.Context, s plan.Step) (mend func(context.Context) 
 		return l.cutNode(s.Target), nil
 	case plan.ReplaceCA:
 		return nil, l.replaceCA(ctx, refusedAtMost)
+	case plan.JumpClock, plan.FastClock:
+		return moveClock(l.replicas.all[s.Target], s)
+	case plan.SwapReplica:
+		return l.swap(l.replicas.all[s.Target])
 	case plan.CutWebhook:
 		l.replicas.service.Hold()
 		return mended(l.replicas.service.Release), nil

@@ -125,7 +125,12 @@ func (l *lab) stop() error {
 
 // install installs the webhook with all of its replicas.
 func (l *lab) install(ctx, working context.Context) (err error) {
-	if l.replicas, err = newReplicas(l.Cluster, filepath.Join(l.Dir, "bin", "webhook")); err != nil {
+	programs, err := buildPrograms(ctx, l.Dir)
+	if err != nil {
+		return err
+	}
+	l.say("the other version of the webhook is %s", programs.version)
+	if l.replicas, err = newReplicas(l.Cluster, programs); err != nil {
 		return err
 	}
 	l.ends = append(l.ends, l.replicas.stop)
@@ -142,7 +147,7 @@ func (l *lab) install(ctx, working context.Context) (err error) {
 		}
 	}
 	l.working.Go(func() {
-		if err := l.replicas.run(working, l.replicaEnded); err != nil {
+		if err := l.replicas.run(working, l.replicaEnded, l.replicaUnlive); err != nil {
 			l.violated("a replica can't be started again: %v", err)
 		}
 	})
@@ -158,6 +163,12 @@ func (l *lab) replicaEnded(r *replica, why string, served bool) {
 	}
 	l.counts.add("a replica ended before it was ready, as one does that reaches no API server", 1)
 	l.say("replica %d ended before it was ready: %s", r.index, cluster.Tail([]byte(why), 2))
+}
+
+// replicaUnlive is told of a replica that was started anew because its liveness probe failed, as one is whose clock was put back since it signed its certificate (docs/certificates.md).
+func (l *lab) replicaUnlive(r *replica) {
+	l.counts.add("replicas that their liveness probe restarted", 1)
+	l.say("replica %d was restarted by its liveness probe", r.index)
 }
 
 // join adds the nodes and starts their kubelets.

@@ -22,14 +22,14 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-// brief is some minutes of what the command does for an hour, by a plan that is always the same.
-var brief = options{rounds: 2, storm: 50 * time.Second, seed: 1976}
+// brief is some minutes of what the command does for an hour, by a plan that is always the same: the last two rounds of an era, since after the last one all replicas may be ended.
+var brief = options{round: 6, rounds: 2, storm: 50 * time.Second, seed: 58815}
 
 // Its rounds have each fault.
 func TestBriefHasEachFault(t *testing.T) {
 	has := map[plan.Fault]bool{}
 	for number := range brief.rounds {
-		for _, s := range plan.Draw(brief.seed, number, plan.Options{Storm: brief.storm}).Steps {
+		for _, s := range plan.Draw(brief.seed, brief.round+number, plan.Options{Storm: brief.storm}).Steps {
 			has[s.Fault] = true
 		}
 	}
@@ -54,7 +54,7 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"nothing was violated", "seed=1976"} {
+	for _, want := range []string{"nothing was violated", "seed=58815"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q", want)
 		}

@@ -32,12 +32,16 @@ const (
 	tryAgainAfter = 500 * time.Millisecond
 )
 
-// holdUp are the scopes that may hold an operation of a class up.
-func holdUp(c plan.Class) []plan.Scope {
-	if c == plan.Ordinary {
+// holdUp are the scopes that may hold an operation up. A confirmation ends by the clock of the replica that judges: for one that is wrong by an hour it has, or is of a time to come.
+func holdUp(v plan.Verb) []plan.Scope {
+	switch {
+	case v == plan.Confirmed:
+		return []plan.Scope{plan.ControlPlane, plan.Clock}
+	case plan.ClassOf(v) == plan.Ordinary:
 		return []plan.Scope{plan.ControlPlane}
+	default:
+		return []plan.Scope{plan.ControlPlane, plan.Replica, plan.Clock, plan.Webhook}
 	}
-	return []plan.Scope{plan.ControlPlane, plan.Replica, plan.Webhook}
 }
 
 // errMoot is what is nobody's fault: what it was about is gone, or was never there.
@@ -64,7 +68,7 @@ func (l *lab) operate(ctx context.Context, began time.Time, id string, o plan.Op
 
 // insist tries until it is done, or was refused for longer than is promised.
 func (l *lab) insist(ctx context.Context, verb plan.Verb, request func(context.Context) error) {
-	scopes, earliest := holdUp(plan.ClassOf(verb)), time.Now().Add(-settles)
+	scopes, earliest := holdUp(verb), time.Now().Add(-settles)
 	for tries := 1; ; tries++ {
 		tried := time.Now()
 		err := request(ctx)

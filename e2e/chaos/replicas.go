@@ -27,6 +27,7 @@ const (
 	probeEvery    = time.Second
 	probeTimeout  = time.Second // timeoutSeconds, by default
 	probeFailures = 3           // failureThreshold, by default
+	liveFailures  = 6           // failureThreshold of the liveness probe
 )
 
 // leafLife and settle are short, so that certificates are made anew all the time.
@@ -43,13 +44,17 @@ type replica struct {
 
 	mu       sync.Mutex
 	w        *podgrace.Webhook
+	program  string
 	held     bool // ended on purpose: it is not started again before its fault is mended
 	flags    []string
 	ready    bool
 	served   bool // it has been ready once
 	failures int
-	samples  []sample // of the process that it is
-	past     []string // logs of processes that it was, which nobody has looked at yet
+	unlive   int           // liveness probes that failed in a row
+	ahead    time.Duration // its machine's time of day
+	gained   time.Duration // the process's timers
+	samples  []sample      // of the process that it is
+	past     []string      // logs of processes that it was, which nobody has looked at yet
 }
 
 // process is the one that it is now.
@@ -92,7 +97,10 @@ func (r *replica) restart() error {
 	if r.w != nil {
 		r.past = append(r.past, r.w.LogPath)
 	}
-	r.w, r.ready, r.served, r.failures, r.samples = w, false, false, 0, nil
+	r.w, r.ready, r.served, r.failures, r.unlive, r.gained, r.samples = w, false, false, 0, 0, 0, nil
+	if r.ahead != 0 {
+		return r.moved()
+	}
 	return nil
 }
 
@@ -127,7 +135,7 @@ func (r *replica) keep() (why string, served bool, err error) {
 // probe asks whether it is ready, and says whether the Service sends to it.
 func (r *replica) probe(ctx context.Context) bool {
 	w := r.process()
-	ok := answers(ctx, w.HealthURL+"/readyz")
+	ok := status(ctx, w.HealthURL+"/readyz") == http.StatusOK
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -142,20 +150,41 @@ func (r *replica) probe(ctx context.Context) bool {
 	return r.ready
 }
 
-func answers(ctx context.Context, url string) bool {
+// live asks whether it is to be started anew, and does so. That nobody answers does not count: no fault lasts as long as the minute after which a kubelet takes that for dead.
+func (r *replica) live(ctx context.Context) (restarted bool, err error) {
+	w := r.process()
+	is := status(ctx, w.HealthURL+"/healthz")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.w != w || r.held:
+		return false, nil
+	case is == http.StatusOK:
+		r.unlive = 0
+	case is != 0:
+		r.unlive++
+	}
+	if r.unlive < liveFailures {
+		return false, nil
+	}
+	return true, errors.Join(w.Stop(), r.restart())
+}
+
+// status is that of an answer; 0: there was none in time.
+func status(ctx context.Context, url string) int {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return 0
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return false
+		return 0
 	}
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, response.Body)
-	return response.StatusCode == http.StatusOK
+	return response.StatusCode
 }
 
 // measured adds a sample of what it has, and returns all of this process.
@@ -210,18 +239,19 @@ func recovered(metrics string) (float64, error) {
 
 // replicas are all of the webhook, and the Service before them.
 type replicas struct {
-	all     []*replica
-	service *wire.Balancer
-	told    map[string]bool // logs of whose panics was told
+	all      []*replica
+	programs programs
+	service  *wire.Balancer
+	told     map[string]bool // logs of whose panics was told
 }
 
 // newReplicas makes the Service and the ways to the API server. The replicas are started by install.
-func newReplicas(c *cluster.Cluster, program string) (*replicas, error) {
+func newReplicas(c *cluster.Cluster, programs programs) (*replicas, error) {
 	service, err := wire.NewBalancer()
 	if err != nil {
 		return nil, err
 	}
-	rs := &replicas{service: service, told: map[string]bool{}}
+	rs := &replicas{programs: programs, service: service, told: map[string]bool{}}
 	for i := range plan.Replicas {
 		link, err := wire.NewBalancer()
 		if err != nil {
@@ -234,9 +264,9 @@ func newReplicas(c *cluster.Cluster, program string) (*replicas, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := &replica{index: i, link: link}
+		r := &replica{index: i, link: link, program: programs.current}
 		r.start = func(args ...string) (*podgrace.Webhook, error) {
-			return podgrace.Start(context.Background(), c, program, podgrace.Options{Unready: true, Args: append(args, flagsOf(kubeconfig)...)})
+			return podgrace.Start(context.Background(), c, r.program, podgrace.Options{Unready: true, Args: append(args, flagsOf(kubeconfig)...)})
 		}
 		rs.all = append(rs.all, r)
 	}
@@ -268,7 +298,7 @@ func through(c *cluster.Cluster, link *wire.Balancer, i int) (path string, err e
 }
 
 // run keeps them running, and has the Service send to those that are ready, until the context ends.
-func (rs *replicas) run(ctx context.Context, ended func(r *replica, why string, served bool)) error {
+func (rs *replicas) run(ctx context.Context, ended func(r *replica, why string, served bool), unlive func(r *replica)) error {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for {
@@ -280,6 +310,11 @@ func (rs *replicas) run(ctx context.Context, ended func(r *replica, why string, 
 			}
 			if why != "" {
 				ended(r, why, served)
+			}
+			if restarted, err := r.live(ctx); err != nil {
+				return err
+			} else if restarted {
+				unlive(r)
 			}
 			if r.probe(ctx) {
 				ready = append(ready, r.process().URL)

@@ -43,21 +43,30 @@ func Run(ctx context.Context, name string, args ...string) (string, error) {
 
 // GoBuild compiles the program in a folder of this repository, "cmd/webhook", for Linux, statically: it needs nothing of where it runs.
 func GoBuild(ctx context.Context, out, folder string) error {
-	return compile(ctx, out, folder, "build")
-}
-
-// GoTestBinary compiles the tests of a folder of this repository, as GoBuild compiles a program.
-func GoTestBinary(ctx context.Context, out, folder string) error {
-	return compile(ctx, out, folder, "test", "-c")
-}
-
-// compile works in the folder: so it is compiled by the go.mod that it belongs to, wherever we are. Paths are left out of what is
-// compiled, so that another clone finds it in the cache.
-func compile(ctx context.Context, out, folder string, command ...string) error {
 	root, err := ModuleRoot()
 	if err != nil {
 		return err
 	}
+	return GoBuildOf(ctx, root, out, folder)
+}
+
+// GoBuildOf is GoBuild for the repository as it was exported into a root.
+func GoBuildOf(ctx context.Context, root, out, folder string) error {
+	return compile(ctx, root, out, folder, "build")
+}
+
+// GoTestBinary compiles the tests of a folder of this repository, as GoBuild compiles a program.
+func GoTestBinary(ctx context.Context, out, folder string) error {
+	root, err := ModuleRoot()
+	if err != nil {
+		return err
+	}
+	return compile(ctx, root, out, folder, "test", "-c")
+}
+
+// compile works in the folder: so it is compiled by the go.mod that it belongs to, wherever we are. Paths are left out of what is
+// compiled, so that another clone finds it in the cache.
+func compile(ctx context.Context, root, out, folder string, command ...string) (err error) {
 	if out, err = filepath.Abs(out); err != nil {
 		return fmt.Errorf("compiling %s: %w", folder, err)
 	}

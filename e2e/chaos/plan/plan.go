@@ -20,6 +20,7 @@ const (
 	CutReplica   Fault = "cut-replica"   // it reaches no API server, which still reaches it
 	SlowReplica  Fault = "slow-replica"  // what it and the API server say to each other takes long
 	RollReplica  Fault = "roll-replica"  // SIGTERM, and it is started with other flags
+	SwapReplica  Fault = "swap-replica"  // SIGTERM, and it is started with the program of another version
 	CutWebhook   Fault = "cut-webhook"   // no replica is reached, nothing refuses a connection
 	ReplaceCA    Fault = "replace-ca"    // somebody asks for another CA
 
@@ -30,6 +31,9 @@ const (
 	KillManager    Fault = "kill-controller-manager"
 
 	CutNode Fault = "cut-node" // its kubelet reaches no API server; containers go on
+
+	JumpClock Fault = "jump-clock" // one replica's time of day jumps forth, back, and right again
+	FastClock Fault = "fast-clock" // all of one replica's clocks are fast, and then its time of day is put right
 )
 
 // Scope is what a fault hits.
@@ -41,6 +45,7 @@ const (
 	Webhook                   // all replicas, or what is between them and the API server
 	ControlPlane              // Kubernetes' own
 	Node                      // the target
+	Clock                     // of one replica of the webhook, the target
 	Nothing                   // everything goes on: it is an order
 )
 
@@ -64,6 +69,7 @@ var kinds = []kind{
 	{CutReplica, Replica, 3, 3 * time.Second, 25 * time.Second},
 	{SlowReplica, Replica, 2, 5 * time.Second, 20 * time.Second},
 	{RollReplica, Replica, 2, 200 * time.Millisecond, 2 * time.Second},
+	{SwapReplica, Replica, 2, 200 * time.Millisecond, 2 * time.Second},
 	{CutWebhook, Webhook, 2, 2 * time.Second, 12 * time.Second},
 	{ReplaceCA, Nothing, 1, 0, 0},
 	{PauseAPIServer, ControlPlane, 2, 2 * time.Second, 15 * time.Second},
@@ -72,6 +78,8 @@ var kinds = []kind{
 	{KillEtcd, ControlPlane, 1, 0, 0},
 	{KillManager, ControlPlane, 2, 0, 0},
 	{CutNode, Node, 4, 15 * time.Second, 50 * time.Second},
+	{JumpClock, Clock, 3, 8 * time.Second, 20 * time.Second},
+	{FastClock, Clock, 2, 10 * time.Second, 30 * time.Second},
 }
 
 // Faults are all that there are.
@@ -133,25 +141,36 @@ func Draw(seed uint64, number int, o Options) Round {
 	return Round{Number: number, Steps: steps(r, number, o), Operations: operations(r, o.Storm)}
 }
 
+// tries is how often another fault is drawn where one may not happen beside the others, before it is left at those.
+const tries = 3
+
 func steps(r *rand.Rand, number int, o Options) []Step {
 	allowed := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return len(o.Only) > 0 && !slices.Contains(o.Only, k.fault) })
 	var drawn []Step
 	for at := between(r, 0, 2*time.Second); at < o.Storm; at += between(r, time.Second, 6*time.Second) {
-		k := pick(r, allowed)
-		s := Step{At: at, For: between(r, k.min, k.max), Fault: k.fault, Target: target(r, k.scope)}
-		if s.End() <= o.Storm && fits(s, drawn, spared(number)) {
-			drawn = append(drawn, s)
+		for range tries {
+			k := pick(r, allowed)
+			s := Step{At: at, For: between(r, k.min, k.max), Fault: k.fault, Target: target(r, k.scope)}
+			if s.End() <= o.Storm && fits(s, drawn, Spared(number)) {
+				drawn = append(drawn, s)
+				break
+			}
 		}
 	}
 	return drawn
 }
 
-// spared is the replica that is not started anew in the era of a round.
-func spared(number int) int { return number / EraRounds % Replicas }
+// StartsAnew says whether a fault ends the process that it hits. A clock that jumps may: the liveness probe restarts a replica whose certificate has not begun.
+func StartsAnew(f Fault) bool {
+	return slices.Contains([]Fault{KillReplica, RollReplica, SwapReplica, JumpClock}, f)
+}
+
+// Spared is the replica that is not started anew in the era of a round.
+func Spared(number int) int { return number / EraRounds % Replicas }
 
 func target(r *rand.Rand, of Scope) int {
 	switch of {
-	case Replica:
+	case Replica, Clock:
 		return r.IntN(Replicas)
 	case Node:
 		return r.IntN(Nodes)
@@ -162,7 +181,7 @@ func target(r *rand.Rand, of Scope) int {
 
 // fits says whether a fault may happen beside those that were drawn before it.
 func fits(s Step, drawn []Step, spared int) bool {
-	if (s.Fault == KillReplica || s.Fault == RollReplica) && s.Target == spared {
+	if StartsAnew(s.Fault) && s.Target == spared {
 		return false
 	}
 	cut := 0
@@ -183,17 +202,20 @@ func fits(s Step, drawn []Step, spared int) bool {
 // excludes says whether of two faults that meet only one may happen.
 func excludes(s, d Step) bool {
 	a, b := Of(s.Fault), Of(d.Fault)
-	if a == b && s.Target == d.Target {
+	if ofReplica(a) == ofReplica(b) && s.Target == d.Target && (a == b || ofReplica(a)) {
 		return true
 	}
 	if !hitsWebhook(a) || !hitsWebhook(b) {
 		return false
 	}
 	// Of all replicas and of one, the two that follow each other would be one that is longer.
-	return a != b || min(s.End(), d.End())-max(s.At, d.At) > AllAway
+	return ofReplica(a) != ofReplica(b) || min(s.End(), d.End())-max(s.At, d.At) > AllAway
 }
 
-func hitsWebhook(s Scope) bool { return s == Replica || s == Webhook }
+// ofReplica says whether a fault hits one replica, also by its clock only: API servers may refuse its certificate.
+func ofReplica(s Scope) bool { return s == Replica || s == Clock }
+
+func hitsWebhook(s Scope) bool { return ofReplica(s) || s == Webhook }
 
 // meet says whether one begins before the other has ended and what it hit had its rest.
 func meet(a, b Step) bool { return a.At < b.End()+Rest && b.At < a.End()+Rest }

@@ -42,7 +42,7 @@ func TestEachFaultIsMended(t *testing.T) {
 			if len(o.Only) > 0 && !slices.Contains(o.Only, s.Fault) {
 				t.Fatalf("%+v, but only %v", s, o.Only)
 			}
-			most := map[Scope]int{Replica: Replicas, Node: Nodes}[k.scope]
+			most := map[Scope]int{Replica: Replicas, Clock: Replicas, Node: Nodes}[k.scope]
 			if s.Target < 0 || s.Target >= max(most, 1) {
 				t.Fatalf("%+v: there is no such target", s)
 			}
@@ -61,7 +61,11 @@ func TestBounds(t *testing.T) {
 			hit := map[Scope]map[int]int{Replica: {}, Webhook: {}, ControlPlane: {}, Node: {}, Nothing: {}}
 			for _, s := range steps {
 				if s.At <= at && at < s.End() {
-					hit[Of(s.Fault)][s.Target]++
+					scope := Of(s.Fault)
+					if scope == Clock {
+						scope = Replica
+					}
+					hit[scope][s.Target]++
 				}
 			}
 			for scope, targets := range hit {
@@ -89,13 +93,13 @@ func TestSpared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed, number, o := drawn(t)
 		for _, s := range Draw(seed, number, o).Steps {
-			if (s.Fault == KillReplica || s.Fault == RollReplica) && s.Target == spared(number) {
+			if StartsAnew(s.Fault) && s.Target == Spared(number) {
 				t.Fatalf("round %d: %+v", number, s)
 			}
 		}
 	})
 	for number := range 4 * EraRounds {
-		if same := spared(number) == spared(number+EraRounds); same {
+		if same := Spared(number) == Spared(number+EraRounds); same {
 			t.Errorf("the rounds %d and %d spare the same replica", number, number+EraRounds)
 		}
 	}

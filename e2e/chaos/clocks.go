@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
+	"github.com/podgrace/podgrace/e2e/processclock"
+)
+
+// moveEvery is how often a clock is moved that is wrong: one that runs fast does so in steps of a quarter of that.
+const moveEvery = 50 * time.Millisecond
+
+// moveClock has a replica's clock be wrong as a step says, until it is mended: then its time of day is right at once. What its timers gained they keep, as where a clock was slewed.
+func moveClock(r *replica, s plan.Step) (mend func(context.Context) error, err error) {
+	began, before, end, ended := time.Now(), r.timersGained(), make(chan struct{}), make(chan error, 1)
+	move := func() error {
+		wall, monotonic := s.Moved(time.Since(began))
+		return r.setClock(wall, before+monotonic)
+	}
+	if err := move(); err != nil {
+		return nil, err
+	}
+	go func() {
+		ticker := time.NewTicker(moveEvery)
+		defer ticker.Stop()
+		var err error
+		for {
+			select {
+			case <-ticker.C:
+				err = errors.Join(err, move())
+			case <-end:
+				ended <- errors.Join(err, r.setClock(0, r.timersGained()))
+				return
+			}
+		}
+	}()
+	return func(context.Context) error {
+		close(end)
+		return <-ended
+	}, nil
+}
+
+// setClock has the process's clocks be ahead by so much. Processes that follow it have the same time of day: it is their machine's. Their timers are their own.
+func (r *replica) setClock(wall, monotonic time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ahead, r.gained = wall, monotonic
+	return r.moved()
+}
+
+// moved moves the clock of the process that it is now, for who has the lock. One that has just ended has none.
+func (r *replica) moved() error {
+	clock, err := processclock.Of(r.w.PID)
+	if err == nil {
+		err = clock.Set(r.ahead, r.gained)
+	}
+	if r.w.Exited() != nil {
+		return nil
+	}
+	return err
+}
+
+// timersGained is by how much the process's timers are ahead.
+func (r *replica) timersGained() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gained
+}
+
+// certificatesHold looks that API servers take each replica's certificate: by what they were told, and by the time that they have.
+func (l *lab) certificatesHold(ctx context.Context) error {
+	var hooks admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := l.kube.Get(ctx, client.ObjectKey{Name: "podgrace"}, &hooks); err != nil {
+		return fmt.Errorf("read caBundle: %w", err)
+	}
+	roots := x509.NewCertPool()
+	for _, h := range hooks.Webhooks {
+		roots.AppendCertsFromPEM(h.ClientConfig.CABundle)
+	}
+	for _, r := range l.replicas.all {
+		if err := handshake(ctx, r.process().URL, roots); err != nil {
+			l.violated("in the calm no API server would take the certificate of replica %d, which is ready: %v", r.index, err)
+		}
+	}
+	return nil
+}
+
+// handshake makes a connection to a server, and ends it.
+func handshake(ctx context.Context, at string, roots *x509.CertPool) error {
+	to, err := url.Parse(at)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout*probeFailures)
+	defer cancel()
+	c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", to.Host)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+)
+
+// A certificate that API servers were not told of is not taken.
+func TestHandshake(t *testing.T) {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	known := x509.NewCertPool()
+	known.AddCert(s.Certificate())
+	if err := handshake(t.Context(), s.URL, known); err != nil {
+		t.Error(err)
+	}
+	if err := handshake(t.Context(), s.URL, x509.NewCertPool()); err == nil {
+		t.Error("one of which nobody was told is taken")
+	}
+}
+
+// What a liveness probe makes of a replica: one that says for long enough that it is not well is started anew, one that says nothing is not, nor one that was ended on purpose.
+func TestLive(t *testing.T) {
+	says := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(says) }))
+	defer s.Close()
+	silent := httptest.NewServer(http.NotFoundHandler())
+	silent.Close()
+	started := 0
+	r := &replica{w: &podgrace.Webhook{HealthURL: s.URL}, start: func(...string) (*podgrace.Webhook, error) {
+		started++
+		return &podgrace.Webhook{HealthURL: s.URL}, nil
+	}}
+	look := func(times int) (restarted bool) {
+		t.Helper()
+		for range times {
+			is, err := r.live(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			restarted = restarted || is
+		}
+		return restarted
+	}
+	says = http.StatusInternalServerError
+	if look(liveFailures - 1) {
+		t.Error("it is restarted too soon")
+	}
+	says = http.StatusOK
+	look(1)
+	says = http.StatusInternalServerError
+	if look(liveFailures - 1) {
+		t.Error("it was well meanwhile, and is restarted")
+	}
+	if !look(1) || started != 1 {
+		t.Errorf("it is not restarted: %d", started)
+	}
+	r.w.HealthURL = silent.URL
+	if look(liveFailures) {
+		t.Error("nobody answers, and it is restarted")
+	}
+	r.w.HealthURL, r.held = s.URL, true
+	if look(liveFailures) {
+		t.Error("it was ended on purpose, and is restarted")
+	}
+}
+
+// A replica is of the other version, and then of this one again.
+func TestSwapped(t *testing.T) {
+	p := programs{current: "a", other: "b", version: "v1"}
+	r := &replica{program: "a"}
+	if to := r.swapped(p); r.program != "b" || to != "other version, v1" {
+		t.Errorf("%s: %s", r.program, to)
+	}
+	if r.swapped(p); r.program != "a" {
+		t.Errorf("%s", r.program)
+	}
+}
+
+// A confirmation ends by a replica's clock: while that is wrong it may be void. Nothing else that is ordinary waits for it.
+func TestClockHoldsUp(t *testing.T) {
+	for verb, want := range map[plan.Verb]result{plan.Confirmed: doneLater, plan.DeletePod: failed, plan.ForceUnprotected: doneLater} {
+		l, tries := scripted(), 0
+		l.weather = &weather{ended: map[plan.Scope]time.Time{plan.Clock: time.Now()}}
+		l.insist(t.Context(), verb, func(context.Context) error {
+			if tries++; tries == 1 {
+				return os.ErrPermission
+			}
+			return nil
+		})
+		if got := *l.counts.operations[verb]; got[want] != 1 {
+			t.Errorf("%s: %v", verb, got)
+		}
+	}
+}
