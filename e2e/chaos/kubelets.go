@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -177,13 +178,18 @@ func (k *kubelet) syncPod(ctx context.Context, p *corev1.Pod) error {
 	switch {
 	case c.ended:
 		return k.finish(ctx, p)
-	case !c.said:
+	case !c.said || !isReady(p): // the node lifecycle controller writes that a silent node's pods are not ready
 		if err := k.patch(ctx, p, cluster.RunningStatus()); err != nil {
 			return err
 		}
 		c.said = true
 	}
 	return nil
+}
+
+// isReady says whether the API server has it that a pod is ready.
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
 // finish reports that a pod's containers have ended, and deletes it for good where somebody deleted it.
