@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
+	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/processclock"
 )
 
@@ -107,4 +108,27 @@ func handshake(ctx context.Context, at string, roots *x509.CertPool) error {
 		return err
 	}
 	return c.Close()
+}
+
+// togetherAtMost is for how many looks, one a second, two replicas may say that they lead: one that was paused says so for a moment when it goes on. Leader election keeps 5 s between the end of
+// one's lead and the beginning of another's (LeaseDuration 15 s, RenewDeadline 10 s).
+const togetherAtMost = 5
+
+// leaders knows for how long more than one has said that it leads.
+type leaders struct{ together int }
+
+// more is told how many say so, once a second, and says whether that is a violation. It is told of once, however long it lasts.
+func (w *leaders) more(leading int) bool {
+	if leading < 2 {
+		w.together = 0
+		return false
+	}
+	w.together++
+	return w.together == togetherAtMost+1
+}
+
+// leads says whether the metrics of a replica tell that it leads.
+func leads(metrics string) (bool, error) {
+	n, err := measure.Sum(metrics, "leader_election_master_status")
+	return n > 0, err
 }

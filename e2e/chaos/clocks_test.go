@@ -13,6 +13,35 @@ import (
 	"github.com/podgrace/podgrace/e2e/podgrace"
 )
 
+// Two that lead at once are a violation only if they do for longer than one needs to notice that it does not any more, and are told of once.
+func TestLeaders(t *testing.T) {
+	told := func(leading ...int) (times int) {
+		w := leaders{}
+		for _, n := range leading {
+			if w.more(n) {
+				times++
+			}
+		}
+		return times
+	}
+	for want, leading := range map[int][][]int{
+		0: {{0, 1, 1}, {2, 2, 2, 2, 2}, {2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2}, {}},
+		1: {{2, 2, 2, 2, 2, 2}, {1, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+		2: {{2, 2, 2, 2, 2, 2, 0, 2, 2, 2, 2, 2, 2}},
+	} {
+		for _, l := range leading {
+			if got := told(l...); got != want {
+				t.Errorf("%v: %d times, want %d", l, got, want)
+			}
+		}
+	}
+	for text, want := range map[string]bool{"": false, "leader_election_master_status{name=\"podgrace-webhook\"} 0\n": false, "leader_election_master_status{name=\"podgrace-webhook\"} 1\n": true} {
+		if is, err := leads(text); err != nil || is != want {
+			t.Errorf("%q: %t, %v", text, is, err)
+		}
+	}
+}
+
 // A certificate that API servers were not told of is not taken.
 func TestHandshake(t *testing.T) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())

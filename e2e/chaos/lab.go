@@ -63,6 +63,8 @@ type lab struct {
 	copies   *copies
 	weather  *weather
 	counts   *counts
+	rules    []rule
+	recorded *recording
 	progress io.Writer
 	began    time.Time
 	end      context.CancelFunc
@@ -102,7 +104,7 @@ func newLab(ctx context.Context, progress io.Writer) (_ *lab, err error) {
 	}
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	l.end = end
-	for _, step := range []func(ctx, working context.Context) error{l.install, l.join, l.fill} {
+	for _, step := range []func(ctx, working context.Context) error{l.install, l.join, l.fill, l.record} {
 		if err := step(ctx, working); err != nil {
 			return nil, err
 		}

@@ -3,10 +3,11 @@
 // The control plane is a real one, the webhook two real processes behind a Service of ours; kubelets are scripted, and know which containers run. package plan has what happens, by a seed that is
 // printed first, so that any run, and any round of it, can be had again:
 //
-//	go run -C e2e ./chaos [-time 1h] [-seed N [-round N [-rounds N]]] [-only kill-replica,cut-node]
+//	go run -C e2e ./chaos [-time 1h] [-seed N [-round N [-rounds N]]] [-only kill-replica,cut-node] [-drills outage]
 //
 // What is looked at, and where: that no protected pod runs twice (copies.go), that what users may do is done within a bound and what they may not is refused whatever is away (operations.go), that
-// all is well again after each storm, refusals are counted and nothing leaks (calm.go).
+// all is well again after each storm, refusals are counted and nothing leaks (calm.go), that a clock which is wrong leaves no replica without a certificate or two with the lead (clocks.go), and that
+// alerts fire when they have to, and not else (alerts.go). Replicas are of this version of the program and of another one (versions.go).
 package main
 
 import (
@@ -43,11 +44,12 @@ type options struct {
 	round       int
 	rounds      int // 0: as many as begin within the time
 	only        string
+	drills      string
 }
 
 // defaults are those of the command.
 func defaults() options {
-	return options{time: time.Hour, storm: time.Minute, seed: rand.Uint64N(1 << 32)} //nolint:gosec // any one will do
+	return options{time: time.Hour, storm: time.Minute, seed: rand.Uint64N(1 << 32), drills: strings.Join(drillNames(), ",")} //nolint:gosec // any one will do
 }
 
 // AddFlags declares the flags with their defaults.
@@ -58,6 +60,7 @@ func (o *options) AddFlags(f *flag.FlagSet) {
 	f.IntVar(&o.round, "round", o.round, "the round to begin with")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "how many rounds there are, however long they take; 0: as many as begin within -time")
 	f.StringVar(&o.only, "only", o.only, fmt.Sprintf("only these faults, separated by commas, of %v", plan.Faults()))
+	f.StringVar(&o.drills, "drills", o.drills, "only these drills of alerts, separated by commas, one after each round")
 }
 
 // Validate says all that is wrong with the options.
@@ -66,6 +69,11 @@ func (o *options) Validate() error {
 	for _, f := range o.faults() {
 		if !slices.Contains(plan.Faults(), f) {
 			errs = append(errs, fmt.Errorf("-only: there is no fault %q", f))
+		}
+	}
+	for _, d := range list(o.drills) {
+		if !slices.Contains(drillNames(), d) {
+			errs = append(errs, fmt.Errorf("-drills: there is no drill %q", d))
 		}
 	}
 	if o.round < 0 {
@@ -78,12 +86,23 @@ func (o *options) Validate() error {
 }
 
 func (o *options) faults() (all []plan.Fault) {
-	for name := range strings.SplitSeq(o.only, ",") {
-		if name != "" {
-			all = append(all, plan.Fault(name))
-		}
+	for _, name := range list(o.only) {
+		all = append(all, plan.Fault(name))
 	}
 	return all
+}
+
+// drillNames are those of all that there are.
+func drillNames() (names []string) {
+	for _, d := range plan.Drills() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// list are the names that commas separate.
+func list(names string) []string {
+	return strings.FieldsFunc(names, func(c rune) bool { return c == ',' })
 }
 
 // another says whether another round begins after so many, which have taken a time.
@@ -95,7 +114,7 @@ func (o *options) another(rounds int, took time.Duration) bool {
 }
 
 func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
-	fmt.Fprintf(out, "chaos -seed=%d -round=%d -storm=%s -only=%s\n", o.seed, o.round, o.storm, o.only)
+	fmt.Fprintf(out, "chaos -seed=%d -round=%d -storm=%s -only=%s -drills=%s\n", o.seed, o.round, o.storm, o.only, o.drills)
 	l, err := newLab(ctx, progress)
 	if err != nil {
 		return err
@@ -103,8 +122,17 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	defer func() { err = errors.Join(err, l.stop()) }()
 	rounds, began := 0, time.Now()
 	for ; o.another(rounds, time.Since(began)) && ctx.Err() == nil; rounds++ {
-		if err := l.play(ctx, o.seed, plan.Draw(o.seed, o.round+rounds, plan.Options{Storm: o.storm, Only: o.faults()})); err != nil {
-			return fmt.Errorf("round %d: %w", o.round+rounds, err)
+		number := o.round + rounds
+		if rounds == 0 || number%plan.EraRounds == 0 {
+			l.still(ctx)
+		}
+		if err := l.play(ctx, o.seed, plan.Draw(o.seed, number, plan.Options{Storm: o.storm, Only: o.faults()})); err != nil {
+			return fmt.Errorf("round %d: %w", number, err)
+		}
+		if d, is := plan.DrillAfter(number, list(o.drills)); is {
+			if err := l.drill(ctx, d, number); err != nil {
+				return fmt.Errorf("round %d: %w", number, err)
+			}
 		}
 	}
 	started, twice := l.copies.counts()
@@ -112,6 +140,11 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	if err := l.counts.report(out); err != nil {
 		return err
 	}
+	alerts, err := l.judgeAlerts(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, alerts)
 	if found := l.found(); len(found) > 0 {
 		fmt.Fprintf(out, "\nVIOLATED, by -seed=%d:\n%s\n", o.seed, strings.Join(found, "\n"))
 		return fmt.Errorf("%d violations", len(found))
@@ -122,7 +155,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 
 // play is one round. What fails in it is the laboratory's fault: violations are noted.
 func (l *lab) play(ctx context.Context, seed uint64, r plan.Round) error {
-	began := l.begin(r)
+	began, well := l.begin(r), l.recorded.disturbed()
 	l.say("round %d of seed %d: %d faults, %d operations", r.Number, seed, len(r.Steps), len(r.Operations))
 	faults, users := errgroup.Group{}, errgroup.Group{}
 	for _, s := range r.Steps {
@@ -139,5 +172,6 @@ func (l *lab) play(ctx context.Context, seed uint64, r plan.Round) error {
 		return err
 	}
 	l.say("the storm is over")
+	defer well()
 	return l.calm(ctx)
 }
