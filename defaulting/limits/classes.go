@@ -10,13 +10,15 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 )
 
+// class is the pod's, empty if it has none.
+const class = "object.spec.?priorityClassName.orValue('')"
+
 // classes is validatePriority of package defaulting, as far as policies decide.
 func (b *builder) classes() []admissionregistrationv1.Validation {
 	limited := b.having(AllowedClasses)
 	if len(limited) == 0 {
 		return nil
 	}
-	const class = "object.spec.?priorityClassName.orValue('')"
 	within := each(limited, func(s *subject) string {
 		return unless(s, v1alpha1.LiftAllowedClassNames, class+" in "+texts(s.Spec.Priority.AllowedClassNames))
 	})

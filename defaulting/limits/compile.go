@@ -3,12 +3,14 @@ package limits
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -263,9 +265,6 @@ func (b *builder) compile() Compiled {
 	for _, judge := range []func() []admissionregistrationv1.Validation{b.classes, b.zeroGrace, b.graceBounds} {
 		validations = append(validations, judge()...)
 	}
-	for i := range validations {
-		validations[i].MessageExpression = b.words(validations[i].MessageExpression)
-	}
 	if len(validations) > 0 {
 		out.Policy, out.Binding = b.policy(validations), binding()
 	}
@@ -279,6 +278,14 @@ func labels() map[string]string {
 
 // policy has all defaults of the API server filled in, so that it can be compared with what is stored.
 func (b *builder) policy(validations []admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	// The API server makes the messages of all validations of a pod, those that it passes as well.
+	vars := b.variables()
+	for i := range validations {
+		v, within := &validations[i], fmt.Sprintf("within%d", i)
+		vars = append(vars, admissionregistrationv1.Variable{Name: within, Expression: v.Expression})
+		v.Expression = "variables." + within
+		v.MessageExpression = v.Expression + " ? '' : " + b.words(v.MessageExpression)
+	}
 	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: labels()},
@@ -300,7 +307,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 				{Name: "kept", Expression: fmt.Sprintf("authorizer.serviceAccount(%[1]s, %[2]s).group(%[3]s).resource(%[4]s).namespace(%[1]s).check(%[5]s).allowed()",
 					text(b.cluster.Exempt.Own()), text(b.cluster.ServiceAccount), text(v1alpha1.GroupVersion.Group), text(Resource), text(HoldVerb))},
 			},
-			Variables:   b.variables(),
+			Variables:   onlyRead(vars, validations),
 			Validations: validations,
 		},
 	}
@@ -308,6 +315,30 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 		p.Spec.MatchConditions = append(p.Spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: policy.ExemptCondition, Expression: condition})
 	}
 	return p
+}
+
+// variableRead finds the variables that an expression reads.
+var variableRead = regexp.MustCompile(`\bvariables\.(\w+)`)
+
+// onlyRead are the variables that validations and their messages read, each of which may read those before it. The others would cost the API server an entry in
+// a map, each time that it evaluates anything of the policy.
+func onlyRead(vars []admissionregistrationv1.Variable, by []admissionregistrationv1.Validation) []admissionregistrationv1.Variable {
+	names := sets.New[string]()
+	readBy := func(expression string) {
+		for _, found := range variableRead.FindAllStringSubmatch(expression, -1) {
+			names.Insert(found[1])
+		}
+	}
+	for _, v := range by {
+		readBy(v.Expression)
+		readBy(v.MessageExpression)
+	}
+	for _, v := range slices.Backward(vars) {
+		if names.Has(v.Name) {
+			readBy(v.Expression)
+		}
+	}
+	return slices.DeleteFunc(vars, func(v admissionregistrationv1.Variable) bool { return !names.Has(v.Name) })
 }
 
 func binding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {

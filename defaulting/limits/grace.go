@@ -123,14 +123,17 @@ func (b *builder) graceBounds() []admissionregistrationv1.Validation {
 		validations = append(validations, validation(all(sleeps), b.sleepMessage()))
 	}
 	if len(bounds) > 0 {
-		validations = append(validations, validation(all(bounds), podMessage()), validation(all(probes), probeMessage()))
+		validations = append(validations, validation(all(bounds), b.podMessage()), validation(all(probes), b.probeMessage()))
 	}
 	return validations
 }
 
 // atMost is that a value is within the maximum of a policy, or a minimum lifts that.
 func (b *builder) atMost(s *subject, value string) string {
-	within := []string{value + " <= " + number(*maxOf(s)), value + "IsLifted"}
+	within := []string{value + " <= " + number(*maxOf(s))}
+	if slices.ContainsFunc(settled(b.bounding(minOf)), func(o *subject) bool { return *minOf(o) > *maxOf(s) }) {
+		within = append(within, value+"IsLifted")
+	}
 	if low := minOf(s); low != nil && *low > *maxOf(s) { // which no schema lets pass
 		within = append(within, s.unlifted(liftMin, value+" <= "+number(*low)))
 	}
@@ -179,22 +182,30 @@ func (b *builder) sleepMessage() string {
 type judged struct{ have, needs, least, stop string }
 
 // boundsMessage says what Effective.bound says. words are those around what the grace period must be, and why.
-func boundsMessage(of judged, words func(want, why string) string) string {
+func (b *builder) boundsMessage(of judged, words func(want, why string) string) string {
 	sec := func(of string) string { return say(defaulting.WordsSeconds, of) }
 	minimum := say(defaulting.WordsMinimum, "variables.minimumBy", sec("variables.minimum"))
 	maximum := say(defaulting.WordsMaximum, "variables.maximumBy", sec("variables.maximum"))
-	margin := say(defaulting.WordsMargin, "variables.marginBy", of.stop, sec("variables.margin"))
-	return strings.Join([]string{
-		"variables.minimum > " + of.least + " && " + of.have + " < variables.minimum ? " + words("variables.minimum", minimum),
-		of.have + " < " + of.least + " && " + of.needs + " > variables.maximum ? " + words("variables.maximum", maximum+" + "+text(defaulting.WordsAlthough)+" + "+of.stop),
-		of.have + " < " + of.least + " ? " + words(of.needs, margin),
-		"variables.minimum > variables.maximum ? " + words("variables.minimum", maximum+" + "+text(defaulting.WordsBut)+" + "+minimum),
-		words("variables.maximum", maximum),
-	}, " : ")
+	var cases []string
+	if b.margins() {
+		margin := say(defaulting.WordsMargin, "variables.marginBy", of.stop, sec("variables.margin"))
+		cases = append(cases,
+			"variables.minimum > "+of.least+" && "+of.have+" < variables.minimum ? "+words("variables.minimum", minimum),
+			of.have+" < "+of.least+" && "+of.needs+" > variables.maximum ? "+words("variables.maximum", maximum+" + "+text(defaulting.WordsAlthough)+" + "+of.stop),
+			of.have+" < "+of.least+" ? "+words(of.needs, margin))
+	} else { // hooks need nothing by themselves
+		cases = append(cases, of.have+" < variables.minimum ? "+words("variables.minimum", minimum))
+	}
+	return strings.Join(append(cases,
+		"variables.minimum > variables.maximum ? "+words("variables.minimum", maximum+" + "+text(defaulting.WordsBut)+" + "+minimum),
+		words("variables.maximum", maximum)), " : ")
 }
 
-func podMessage() string {
-	return boundsMessage(judged{"variables.have", "variables.needs", "variables.least", "variables.stop"}, func(want, why string) string {
+// margins says whether a policy asks for time after preStop.
+func (b *builder) margins() bool { return len(b.bounding(marginOf)) > 0 }
+
+func (b *builder) podMessage() string {
+	return b.boundsMessage(judged{"variables.have", "variables.needs", "variables.least", "variables.stop"}, func(want, why string) string {
 		return say(defaulting.WordsBounds, "variables.have", want, why, want)
 	})
 }
@@ -210,6 +221,9 @@ func (b *builder) strictest(name string, of func(*subject) *int64, limit v1alpha
 	}
 }
 
+// stored is the pod's grace period as it stands there.
+var stored = "object.spec.?terminationGracePeriodSeconds.orValue(" + number(graceperiod.Unset) + ")"
+
 // graceVariables are what the limits on the grace period read.
 func (b *builder) graceVariables() []admissionregistrationv1.Variable {
 	if len(b.having(GraceBounds))+len(b.having(ZeroGrace)) == 0 {
@@ -217,8 +231,7 @@ func (b *builder) graceVariables() []admissionregistrationv1.Variable {
 	}
 	vars := []admissionregistrationv1.Variable{
 		// graceperiod.Of
-		{Name: "stored", Expression: "object.spec.?terminationGracePeriodSeconds.orValue(" + number(graceperiod.Unset) + ")"},
-		{Name: "have", Expression: "variables.stored < 0 ? 1 : variables.stored"},
+		{Name: "have", Expression: stored + " < 0 ? 1 : " + stored},
 	}
 	if len(b.having(GraceBounds)) == 0 {
 		return vars
@@ -228,14 +241,17 @@ func (b *builder) graceVariables() []admissionregistrationv1.Variable {
 	vars = append(vars, b.strictest("maximum", maxOf, liftMax, noMost, cmp.Compare[int64], "min")...)
 	vars = append(vars, b.strictest("margin", marginOf, liftMargin, noLeast, func(x, y int64) int { return cmp.Compare(y, x) }, "max")...)
 	vars = append(vars,
-		admissionregistrationv1.Variable{Name: "needs", Expression: needs("variables.known")},
+		admissionregistrationv1.Variable{Name: "needs", Expression: b.needs("variables.known")},
 		admissionregistrationv1.Variable{Name: "least", Expression: leastOf("variables.needs")},
 	)
-	return append(vars, probeWords()...)
+	return append(vars, b.probeWords()...)
 }
 
 // needs is how long a grace period must be for hooks that take so long.
-func needs(took string) string {
+func (b *builder) needs(took string) string {
+	if !b.margins() {
+		return "0"
+	}
 	return "(variables.margin >= 0 && " + took + " > 0 ? " + took + " + variables.margin : 0)"
 }
 

@@ -16,7 +16,9 @@ import (
 const (
 	preStop   = "c.?lifecycle.?preStop.?sleep.?seconds.orValue(0)"
 	postStart = "c.?lifecycle.?postStart.?sleep.?seconds.orValue(0)"
-	actions   = "c.?lifecycle.?preStop.?sleep.hasValue()"
+	// initContainers of the pod.
+	initContainers = "object.spec.?initContainers.orValue([])"
+	actions        = "c.?lifecycle.?preStop.?sleep.hasValue()"
 )
 
 var command = "c.?lifecycle.?preStop.?exec.?command.orValue([]).join(" + text(graceperiod.Separator) + ")"
@@ -24,7 +26,7 @@ var command = "c.?lifecycle.?preStop.?exec.?command.orValue([]).join(" + text(gr
 // hookVariables are stopsOf of package defaulting.
 func hookVariables() []admissionregistrationv1.Variable {
 	return []admissionregistrationv1.Variable{
-		{Name: "hooked", Expression: few + "object.spec.?initContainers.orValue([]).filter(c, c.?restartPolicy.orValue('') == 'Always' && has(c.lifecycle)) + object.spec.containers.filter(c, has(c.lifecycle))"},
+		{Name: "hooked", Expression: few + "" + initContainers + ".filter(c, c.?restartPolicy.orValue('') == 'Always' && has(c.lifecycle)) + object.spec.containers.filter(c, has(c.lifecycle))"},
 		{Name: "sleep", Expression: "(variables.hooked.map(c, " + preStop + ") + variables.hooked.map(c, " + postStart + ") + [0]).max()"},
 		{Name: "sleeper", Expression: "variables.hooked.filter(c, " + preStop + " == variables.sleep || " + postStart + " == variables.sleep)" +
 			".map(c, (" + preStop + " == variables.sleep ? " + text(defaulting.WordsPreStopOf) + " : " + text(defaulting.WordsPostStarts) + ") + c.name)[0]"},
@@ -35,7 +37,7 @@ func hookVariables() []admissionregistrationv1.Variable {
 }
 
 // few is before a list of containers, which is empty where there are too many.
-var few = fmt.Sprintf("size(object.spec.containers) + size(object.spec.?initContainers.orValue([])) > %d ? [] : ", MaxItems)
+var few = fmt.Sprintf("size(object.spec.containers) + size(%s) > %d ? [] : ", initContainers, MaxItems)
 
 // tookOf is graceperiod.AtLeast for the preStop of container c.
 var tookOf = fmt.Sprintf("(%s ? (%[2]s >= 0 && %[2]s <= %[3]d ? %[2]s : 0) : %[4]s)", actions, preStop, graceperiod.MaxPreStop,

@@ -18,7 +18,7 @@ func probeGrace(probe string) string {
 // probe [0], that of its startup probe [1], and what its preStop takes [2], where that counts.
 func (b *builder) probeVariables() []admissionregistrationv1.Variable {
 	liveness, startup, took := probeGrace(defaulting.LivenessProbe), probeGrace(defaulting.StartupProbe), "dyn(0)"
-	if len(b.bounding(marginOf)) > 0 {
+	if b.margins() {
 		took = tookOf
 	}
 	graces := func(i int) string { return fmt.Sprintf("variables.probes.map(p, p[%d]).filter(v, v > 0)", i) }
@@ -27,7 +27,7 @@ func (b *builder) probeVariables() []admissionregistrationv1.Variable {
 	}
 	most := each(settled(b.bounding(maxOf)), func(s *subject) string { return whereMay(s, liftMax, number(*maxOf(s)), number(noMost)) })
 	return []admissionregistrationv1.Variable{
-		{Name: "probed", Expression: few + "(object.spec.?initContainers.orValue([]) + object.spec.containers).filter(c, " + liveness + " > 0 || " + startup + " > 0)"},
+		{Name: "probed", Expression: few + "(" + initContainers + " + object.spec.containers).filter(c, " + liveness + " > 0 || " + startup + " > 0)"},
 		{Name: "probes", Expression: fmt.Sprintf("variables.probed.map(c, [%s, %s, %s])", liveness, startup, took)},
 		{Name: "graces", Expression: graces(0) + " + " + graces(1)},
 		{Name: "shortest", Expression: "(variables.graces + [" + number(noMost) + "]).min()"},
@@ -53,16 +53,16 @@ func leavesProbes(s *subject) string {
 }
 
 // probeWords are what the words about probes are made of: of the first whose grace period is out of bounds, and how many there are.
-func probeWords() []admissionregistrationv1.Variable {
+func (b *builder) probeWords() []admissionregistrationv1.Variable {
 	wrong := func(i int) string {
 		return fmt.Sprintf("p[%[1]d] > 0 && (p[%[1]d] < l || p[%[1]d] < variables.minimum || p[%[1]d] > variables.maximum && p[%[1]d] > variables.minimum)", i)
 	}
-	least := func(expression string) string { return let("l", leastOf(needs("p[2]")), expression) }
+	least := func(expression string) string { return let("l", leastOf(b.needs("p[2]")), expression) }
 	const first = "variables.wrong[0]"
 	return []admissionregistrationv1.Variable{
 		{Name: "wrong", Expression: "variables.probes.filter(p, " + least("("+wrong(0)+") || ("+wrong(1)+")") + ")"},
 		{Name: "wrongs", Expression: "size(variables.wrong.filter(p, " + least(wrong(0)) + ")) + size(variables.wrong.filter(p, " + least(wrong(1)) + "))"},
-		{Name: "wrongNeeds", Expression: needs(first + "[2]")},
+		{Name: "wrongNeeds", Expression: b.needs(first + "[2]")},
 		{Name: "wrongLeast", Expression: leastOf("variables.wrongNeeds")},
 		{Name: "wrongLiveness", Expression: let("p", first, least(wrong(0)))},
 		{Name: "wrongHave", Expression: "variables.wrongLiveness ? " + first + "[0] : " + first + "[1]"},
@@ -72,10 +72,10 @@ func probeWords() []admissionregistrationv1.Variable {
 }
 
 // probeMessage says what validateProbes says.
-func probeMessage() string {
+func (b *builder) probeMessage() string {
 	whose := fmt.Sprintf("(variables.wrongLiveness ? %s : %s) + variables.wrongOf.name", text(defaulting.LivenessProbe+defaulting.WordsProbeOf), text(defaulting.StartupProbe+defaulting.WordsProbeOf))
 	others := "variables.wrongs == 1 ? '' : variables.wrongs == 2 ? " + text(defaulting.WordsAnotherLike) + " : " + say(defaulting.WordsOthersLike, "variables.wrongs - 1")
-	return boundsMessage(judged{"variables.wrongHave", "variables.wrongNeeds", "variables.wrongLeast", "variables.wrongStop"}, func(want, why string) string {
+	return b.boundsMessage(judged{"variables.wrongHave", "variables.wrongNeeds", "variables.wrongLeast", "variables.wrongStop"}, func(want, why string) string {
 		return say(defaulting.WordsProbe, whose, "variables.wrongHave", want, why, others, want)
 	})
 }
