@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
@@ -152,6 +150,8 @@ type subject struct {
 	holds string
 	// may is the one that is true for the pods that it may be for, since not all owners of a pod are looked at; empty: for all.
 	may string
+	// elsewhere are expressions of which one is true only for pods that the policy is not for, by what a match condition can see.
+	elsewhere []string
 	// condition: holds may fail to evaluate.
 	condition bool
 	// variables that say so: those of its conditions, and one for all.
@@ -301,11 +301,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 				}}},
 			},
 			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "no-mirror-pod", Expression: fmt.Sprintf("!(%s in object.metadata.?annotations.orValue({}) && %s in request.userInfo.?groups.orValue([]))",
-					text(corev1.MirrorPodAnnotationKey), text(user.NodesGroup))},
-				// They end with the namespace, when nobody is left who would keep them.
-				{Name: "kept", Expression: fmt.Sprintf("authorizer.serviceAccount(%[1]s, %[2]s).group(%[3]s).resource(%[4]s).namespace(%[1]s).check(%[5]s).allowed()",
-					text(b.cluster.Exempt.Own()), text(b.cluster.ServiceAccount), text(v1alpha1.GroupVersion.Group), text(Resource), text(HoldVerb))},
+				{Name: "beyond", Expression: b.beyond()},
 			},
 			Variables:   onlyRead(vars, validations),
 			Validations: validations,

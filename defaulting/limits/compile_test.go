@@ -19,7 +19,7 @@ import (
 	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
-func worldOf(t *testing.T, policies ...*v1alpha1.PodPolicy) world {
+func worldOf(t testing.TB, policies ...*v1alpha1.PodPolicy) world {
 	t.Helper()
 	w := world{policies: Compile(t, policies...)}
 	w.compiled = limits.Compile(w.policies, here)

@@ -24,7 +24,8 @@ const maxSize = 640 << 10
 // untyped is where the API server, too, knows nothing of what it reads.
 var untyped = sync.OnceValues(func() (*cel.Env, error) {
 	return expressions().NewExpressionsEnv().Extend(
-		cel.Variable("object", cel.DynType), cel.Variable("namespaceObject", cel.DynType), cel.Variable("request", cel.DynType), cel.Variable("variables", cel.DynType))
+		cel.Variable("object", cel.DynType), cel.Variable("namespaceObject", cel.DynType), cel.Variable("request", cel.DynType), cel.Variable("variables", cel.DynType),
+		cel.Variable("authorizer", library.AuthorizerType))
 })
 
 // affordable says that what the API server grants a policy is at least twice of what judging a pod can cost: each expression of ours within the

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiservercel "k8s.io/apiserver/pkg/apis/cel"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -56,5 +57,36 @@ func TestCostOfExcept(t *testing.T) {
 	})
 	if seen == 0 {
 		t.Error("no case")
+	}
+}
+
+// The match condition takes no policy from those that are compiled: of too many it does not look at the pod.
+func TestCostOfBeyond(t *testing.T) {
+	env, err := untyped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, looks := range map[int]bool{1: true, 40: true, 400: false} {
+		var policies policy.Policies
+		for i := range n {
+			p, err := policy.Compile(&v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%03d", i)}, Spec: v1alpha1.PodPolicySpec{
+				Match:       &v1alpha1.PodMatch{PodSelector: v1alpha1.SetAsLabelSelector(map[string]string{"app": fmt.Sprint(i), "track": "stable"})},
+				GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(20))},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			policies = append(policies, p)
+		}
+		c := Compile(policies, Cluster{Exempt: policy.ExemptIn("podgrace-system")})
+		for name, v := range c.Verdicts {
+			if len(v.Compiled) != 1 {
+				t.Fatalf("of %d: %s: %s", n, name, v.Message())
+			}
+		}
+		expression := c.Policy.Spec.MatchConditions[0].Expression
+		if cost := costOf(env, expression, ofOurs); cost > apiservercel.PerCallLimit/2 || strings.Contains(expression, "object.spec") != looks {
+			t.Errorf("of %d policies it costs %d: %.200s", n, cost, expression)
+		}
 	}
 }

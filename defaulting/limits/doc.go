@@ -10,6 +10,8 @@
 // evaluates. So it is unknown when a condition could rely on a policy that has changed. And the webhook checks more than limits: the pod's priority against its
 // class, and what Podgrace recorded in the pod against the policies (docs/performance.md has all of it).
 //
+// Most pods keep the limits. Those of which this shows at once are let go by a match condition, which is all that they cost the API server (keeps.go).
+//
 // CEL's || absorbs an error if the other side is true. So each limit comes before the conditions of its policy, "within || !matches": if a condition
 // fails to evaluate, a pod within the limit is allowed and another is refused, which is what the webhook does.
 package limits

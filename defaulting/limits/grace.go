@@ -263,7 +263,7 @@ func leastOf(needs string) string {
 // variables are those of users' conditions, and those that are read.
 func (b *builder) variables() []admissionregistrationv1.Variable {
 	vars := []admissionregistrationv1.Variable{
-		{Name: "labels", Expression: "object.metadata.?labels.orValue({})"},
+		{Name: "labels", Expression: podLabels},
 		{Name: "namespaceLabels", Expression: "namespaceObject.metadata.?labels.orValue({})"},
 		{Name: "manyOwners", Expression: fmt.Sprintf("size(object.metadata.?ownerReferences.orValue([])) > %d", MaxItems)},
 		{Name: "controllers", Expression: "variables.manyOwners ? [] : object.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))"},

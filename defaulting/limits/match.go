@@ -7,13 +7,17 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// labelsVariable are the pod's labels.
-const labelsVariable = "variables.labels"
+// The pod's labels, and the variable that has them.
+const (
+	podLabels      = "object.metadata.?labels.orValue({})"
+	labelsVariable = "variables.labels"
+)
 
 // translated are the fields of PodMatch that match knows.
 var translated = []string{"namespaceSelector", "podSelector", "ownerKinds", "matchConditions"}
@@ -39,6 +43,7 @@ func (s *subject) match(i int) {
 		}
 		parts = append(parts, requirements...)
 	}
+	s.elsewhere = notFor(m)
 	if len(m.OwnerKinds) > 0 {
 		kinds := make([]string, len(m.OwnerKinds))
 		for i, k := range m.OwnerKinds {
@@ -71,6 +76,31 @@ const conditionName = "condition"
 
 func isCondition(v admissionregistrationv1.Variable) bool {
 	return strings.HasPrefix(v.Name, conditionName)
+}
+
+// notFor are expressions of which one is true only for pods that a selector leaves out: by their labels, and by the name of the namespace, which each
+// namespace has as a label (pkg/apis/core/v1/defaults.go SetDefaults_Namespace, 1.36.3).
+func notFor(m *v1alpha1.PodMatch) (expressions []string) {
+	required, _ := selectors(m.PodSelector, podLabels) // match has read both
+	for _, r := range required {
+		expressions = append(expressions, "!("+r+")")
+	}
+	selector, err := m.NamespaceSelector.AsSelector()
+	if err != nil {
+		return expressions
+	}
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		named := "request.namespace in " + texts(r.Values().List())
+		switch {
+		case r.Key() != corev1.LabelMetadataName:
+		case r.Operator() == selection.In, r.Operator() == selection.Equals:
+			expressions = append(expressions, "!("+named+")")
+		case r.Operator() == selection.NotIn:
+			expressions = append(expressions, named)
+		}
+	}
+	return expressions
 }
 
 // setBeside names the fields of a struct, as JSON has them, that are set and not among the known.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -264,6 +265,10 @@ func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
 		s.Match = &v1alpha1.PodMatch{}
 		if Chance(t, "namespace selector") {
 			s.Match.NamespaceSelector = drawSelector(t, "namespaces")
+			if Chance(t, "by name") {
+				s.Match.NamespaceSelector.MatchExpressions = append(s.Match.NamespaceSelector.MatchExpressions, v1alpha1.LabelSelectorRequirement{
+					Key: corev1.LabelMetadataName, Operator: Pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn), Values: Pick(t, "names", []string{"shop"}, []string{"other", "team"})})
+			}
 		}
 	}
 	if Chance(t, "removal") {
@@ -311,7 +316,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		p.Spec.TerminationGracePeriodSeconds = new(graces.Draw(t, "grace"))
 	}
 	if Rarely(t, "negative grace period") {
-		p.Spec.TerminationGracePeriodSeconds = new(int64(-5))
+		p.Spec.TerminationGracePeriodSeconds = new(Pick[int64](t, "negative", -5, math.MinInt64))
 	}
 	if Chance(t, "note") {
 		p.Annotations = map[string]string{"note": "x"}

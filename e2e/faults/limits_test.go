@@ -91,13 +91,14 @@ func TestLimitsHoldWhileAway(t *testing.T) {
 	if err := s.Client.Get(t.Context(), client.ObjectKey{Name: limits.Name}, &policy); err != nil {
 		t.Fatal(err)
 	}
+	conditions := len(policy.Spec.MatchConditions)
 	policy.Spec.MatchConditions = append(policy.Spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
 	if err := s.Client.Update(t.Context(), &policy); err != nil {
 		t.Fatal(err)
 	}
 	suite.Eventually(t, "the policy put back", func(ctx context.Context) (bool, error) {
 		err := s.Client.Get(ctx, client.ObjectKey{Name: limits.Name}, &policy)
-		return len(policy.Spec.MatchConditions) == 2, err
+		return len(policy.Spec.MatchConditions) == conditions, err
 	})
 	if err := s.Client.Delete(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: limits.Name}}); err != nil {
 		t.Fatal(err)
