@@ -32,6 +32,8 @@ type told struct {
 	calls float64
 	// plugins are the four that ask webhooks and evaluate policies: what they took together, matching, conversions and patches included.
 	plugins float64
+	// policies are of it what ValidatingAdmissionPolicies took.
+	policies float64
 }
 
 // creates are dry-run creates at one concurrency.
@@ -111,7 +113,7 @@ func (l *laboratory) measureCreates(ctx context.Context, o options, concurrency 
 			return r, err
 		}
 		// Sums of the same series in another order differ in their last digits.
-		r.told = told{calls: max(0, after.calls-before.calls) / r.done, plugins: (after.plugins - before.plugins) / r.done}
+		r.told = told{calls: max(0, after.calls-before.calls) / r.done, plugins: (after.plugins - before.plugins) / r.done, policies: (after.policies - before.policies) / r.done}
 		before = after
 		return r, nil
 	})
@@ -231,7 +233,9 @@ const (
 )
 
 // plugins are those by which anybody has a policy of his own. They alone differ from side to side.
-var plugins = []string{"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"}
+var plugins = []string{"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", validatingPolicies, "ValidatingAdmissionWebhook"}
+
+const validatingPolicies = "ValidatingAdmissionPolicy"
 
 // told reads what the API server has measured since its start.
 func (l *laboratory) told(ctx context.Context) (told, error) {
@@ -266,6 +270,9 @@ func readTold(metrics []byte) (told, error) {
 			return t, err
 		}
 		t.plugins += seconds * 1000
+		if p == validatingPolicies {
+			t.policies = seconds * 1000
+		}
 	}
 	return t, nil
 }

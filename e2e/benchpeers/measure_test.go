@@ -12,12 +12,13 @@ func TestReadToldCountsCreationsOfTheFourPlugins(t *testing.T) {
 apiserver_admission_controller_admission_duration_seconds_sum{name="MutatingAdmissionPolicy",operation="CREATE",rejected="false",type="admit"} 1
 apiserver_admission_controller_admission_duration_seconds_sum{name="ValidatingAdmissionWebhook",operation="CREATE",rejected="true",type="validate"} 2
 apiserver_admission_controller_admission_duration_seconds_sum{name="ValidatingAdmissionWebhook",operation="UPDATE",rejected="false",type="validate"} 4
+apiserver_admission_controller_admission_duration_seconds_sum{name="ValidatingAdmissionPolicy",operation="CREATE",rejected="false",type="validate"} 5
 apiserver_admission_controller_admission_duration_seconds_sum{name="Priority",operation="CREATE",rejected="false",type="admit"} 8
 apiserver_admission_webhook_admission_duration_seconds_sum{name="a",operation="CREATE",rejected="false",type="admit"} 16
 apiserver_admission_webhook_admission_duration_seconds_sum{name="b",operation="UPDATE",rejected="false",type="admit"} 32
 apiserver_admission_webhook_admission_duration_seconds_count{name="a",operation="CREATE",rejected="false",type="admit"} 64
 `))
-	if want := (told{plugins: 3000, calls: 16000}); err != nil || got != want {
+	if want := (told{plugins: 8000, calls: 16000, policies: 5000}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }

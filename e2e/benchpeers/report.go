@@ -33,15 +33,16 @@ func (c creates) table(sides []*side) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d at once:\n", c.concurrency)
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "\tcreate, ms\tadds, ms\tadmission plugins, ms\tcalls of webhooks, ms\tCPU of API server and webhook, s per 1,000\t")
+	fmt.Fprintln(table, "\tcreate, ms\tadds, ms\tadmission plugins, ms\tcalls of webhooks, ms\tvalidating policies, ms\tCPU of API server and webhook, s per 1,000\t")
 	for _, s := range sides {
 		rounds := c.rounds[s.name]
 		added := "-"
 		if !s.without {
 			added = fmt.Sprintf("%.2f", measure.Median(c.added(s.name)))
 		}
-		fmt.Fprintf(table, "%s\t%.2f\t%s\t%.2f\t%.2f\t%.2f\t\n", s.name, median(rounds, func(r round) float64 { return r.latency }), added,
-			median(rounds, func(r round) float64 { return r.told.plugins }), median(rounds, func(r round) float64 { return r.told.calls }), cpuPer1000(rounds))
+		fmt.Fprintf(table, "%s\t%.2f\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t\n", s.name, median(rounds, func(r round) float64 { return r.latency }), added,
+			median(rounds, func(r round) float64 { return r.told.plugins }), median(rounds, func(r round) float64 { return r.told.calls }),
+			median(rounds, func(r round) float64 { return r.told.policies }), cpuPer1000(rounds))
 	}
 	_ = table.Flush() // into memory
 	fmt.Fprintln(&text)
@@ -62,13 +63,14 @@ func (c creates) above(name string, of func(round) float64) []float64 {
 	return more
 }
 
-func median(rounds []round, of func(round) float64) float64 {
-	var values []float64
+func each(rounds []round, of func(round) float64) (values []float64) {
 	for _, r := range rounds {
 		values = append(values, of(r))
 	}
-	return measure.Median(values)
+	return values
 }
+
+func median(rounds []round, of func(round) float64) float64 { return measure.Median(each(rounds, of)) }
 
 // cpuPer1000 is of all rounds together: the kernel counts in hundredths of a second, and a turn has few of them.
 func cpuPer1000(rounds []round) float64 {
@@ -135,6 +137,11 @@ func (result outcome) ratios() string {
 	for _, c := range result.creates {
 		r := measure.Compare(c.added(podgrace), c.added(inProcess))
 		fmt.Fprintf(&text, "podgrace as installed / %s, latency added, %d at once: %.2f (goal <= %.1f: %s)\n", inProcess, c.concurrency, r.Median, goal, verdict(r, c.added(inProcess)))
+	}
+	for _, c := range result.creates {
+		policies := func(r round) float64 { return r.told.policies }
+		r := measure.Compare(each(c.rounds[podgrace], policies), each(c.rounds[inProcess], policies))
+		fmt.Fprintf(&text, "compiled limits / the validating policy of %s, %d at once: %.2f (%.2f..%.2f)\n", inProcess, c.concurrency, r.Median, r.Min, r.Max)
 	}
 	return text.String()
 }
