@@ -215,29 +215,41 @@ func (x *Attacher) look(ctx context.Context, name string, ask bool) (*subject, e
 	if err != nil {
 		return nil, err
 	}
-	driver := func() (err error) { about.driver, err = x.driver(ctx, hint.Spec.Attacher); return err }
-	node := func() (err error) { about.node, err = x.node(ctx, about.attachment.Spec.NodeName); return err }
-	volume := func() (err error) {
-		about.volume, err = read(ctx, x.Live, volumeOf(about.attachment), &corev1.PersistentVolume{})
-		return err
-	}
 	if about.assumed = !ask && lock == nil && about.name != "" && !hint.Status.Attached; about.assumed {
 		about.attachment = hint
-		if err = x.both(driver, volume); err == nil { // of which neither says anything of the other
-			err = node()
-		}
-		return about, err
+		return about, x.readBeside(ctx, about)
 	}
-	if err = driver(); err != nil {
+	if err := x.readInOrder(ctx, name, hint.Spec.Attacher, about); err != nil || about.attachment == nil {
 		return nil, err
+	}
+	return about, nil
+}
+
+// readBeside reads what else an attachment is decided by that the informer tells, and of which it knows no lock: the driver before the node. The volume may be read before or after both.
+func (x *Attacher) readBeside(ctx context.Context, about *subject) error {
+	err := x.both(
+		func() (err error) { about.driver, err = x.driver(ctx, about.attachment.Spec.Attacher); return err },
+		func() (err error) { about.volume, err = x.volume(ctx, about.attachment); return err })
+	if err == nil {
+		about.node, err = x.node(ctx, about.attachment.Spec.NodeName)
+	}
+	return err
+}
+
+// readInOrder reads all that an attachment is decided by. The attachment is nil if there is none.
+func (x *Attacher) readInOrder(ctx context.Context, name, driver string, about *subject) (err error) {
+	if about.driver, err = x.driver(ctx, driver); err != nil {
+		return err
 	}
 	if about.lock, err = read(ctx, x.Live, about.name, &v1alpha1.VolumeLock{}); err != nil {
-		return nil, err
+		return err
 	}
 	if about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{}); err != nil || about.attachment == nil {
-		return nil, err
+		return err
 	}
-	return about, x.both(node, volume) // both after the attachment
+	return x.both( // after the attachment, and neither says anything of the other
+		func() (err error) { about.node, err = x.node(ctx, about.attachment.Spec.NodeName); return err },
+		func() (err error) { about.volume, err = x.volume(ctx, about.attachment); return err })
 }
 
 // lockFor is the name of an attachment's lock, by the informer's PersistentVolume, or the API server's where that has none yet.
@@ -341,6 +353,11 @@ func volumeOf(a *storagev1.VolumeAttachment) string {
 		return ""
 	}
 	return *a.Spec.Source.PersistentVolumeName
+}
+
+// volume is the PersistentVolume of an attachment; nil: there is none.
+func (x *Attacher) volume(ctx context.Context, a *storagev1.VolumeAttachment) (*corev1.PersistentVolume, error) {
+	return read(ctx, x.Live, volumeOf(a), &corev1.PersistentVolume{})
 }
 
 // read returns nil where there is no such object, or the name is empty.
