@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/program"
@@ -127,8 +129,11 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	return report(out, o, r)
 }
 
-// start starts the volume lock.
+// start starts the volume lock, which is told of the memory limit that its container has.
 func (b *bench) start(ctx context.Context) (*podgrace.VolumeLock, error) {
+	if err := os.Setenv(memory.Variable, strconv.Itoa(memoryGoal)); err != nil {
+		return nil, fmt.Errorf("tell of the memory limit: %w", err)
+	}
 	kubeconfig, err := podgrace.VolumeLockKubeconfig(b.cluster)
 	if err != nil {
 		return nil, err
