@@ -201,6 +201,7 @@ var clusterScoped = map[string]string{
 	"volume-locks.podgrace.dev DELETE volumelocks":                    "not-by-the-volume-lock",
 	"volume-locks.podgrace.dev UPDATE volumelocks/status":             "not-by-the-volume-lock",
 	"volume-attachments.podgrace.dev UPDATE volumeattachments/status": "gated",
+	"volume-attachment-names.podgrace.dev CREATE volumeattachments":   "kubelets-look-for-it",
 	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",
 	"own-node.podgrace.dev UPDATE nodes/status":                       "enforcer",
 }

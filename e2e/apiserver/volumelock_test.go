@@ -55,7 +55,7 @@ func withVolumeLock(t *testing.T) *suite.Suite {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, name := range []string{"volume-locks.podgrace.dev", "volume-attachments.podgrace.dev"} {
+		for _, name := range []string{"volume-locks.podgrace.dev", "volume-attachments.podgrace.dev", "volume-attachment-names.podgrace.dev"} {
 			_ = s.Client.Delete(context.Background(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			_ = s.Client.Delete(context.Background(), &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
@@ -142,6 +142,49 @@ func TestOnlyTheVolumeLockAttaches(t *testing.T) {
 	s.Create(t, free)
 	if err := say(attacher, free.DeepCopy(), true, ""); err != nil {
 		t.Errorf("another driver: %v", err)
+	}
+}
+
+// A VolumeAttachment by a name that a kubelet looks for is made by whoever may write the status of Nodes, as the attach/detach controller does, and by nobody else, whatever its attacher is.
+func TestNamesThatKubeletsLookFor(t *testing.T) {
+	s := withVolumeLock(t)
+	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	s.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "makes-volumeattachments"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"create"}}}})
+	s.Create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "volumelock-maker"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "makes-volumeattachments"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "maker"}},
+	})
+	maker, _ := s.Warned(t, "maker")
+	controller, _ := s.Warned(t, "system:serviceaccount:kube-system:attachdetach-controller")
+	makes := func(by client.Client, name, driver string) func() error {
+		return func() error { return by.Create(t.Context(), attachment(name, driver, "n1", "pv"), client.DryRunAll) }
+	}
+	suite.Eventually(t, "the maker's right, and the policy", func(context.Context) (bool, error) {
+		return makes(maker, "any", other)() == nil && apierrors.IsForbidden(makes(maker, volumelock.AttachmentName(gated, "probe", "n1"), other)()), nil
+	})
+	looked := volumelock.AttachmentName(gated, "h", "n1")
+	const refusal = "only who may patch nodes/status makes such VolumeAttachments"
+	for name, test := range map[string]struct {
+		try  func() error
+		want string // in the refusal; empty: none
+	}{
+		"for another attacher":           {makes(maker, looked, other), refusal},
+		"for the gated driver":           {makes(maker, looked, gated), refusal},
+		"the attach/detach controller's": {makes(controller, looked, gated), ""},
+		"its, for another driver":        {makes(controller, looked, other), ""},
+		"an administrator's":             {makes(s.Client, looked, other), ""},
+		"by another name":                {makes(maker, "csi-1", gated), ""},
+		"by one that is longer":          {makes(maker, looked+"0", other), ""},
+		"by one with other characters":   {makes(maker, looked[:len(looked)-1]+"g", other), ""},
+	} {
+		switch err := test.try(); {
+		case test.want == "" && err != nil:
+			t.Errorf("%s: got %v", name, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
 	}
 }
 
