@@ -245,7 +245,7 @@ func TestFindings(t *testing.T) {
 		"volumes held of a driver that left":    {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), held("iscsi.csi.k8s.io")}, []string{"error volume-lock: does not gate it"}},
 		"a driver that kubelets don't wait for": {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false), held("nfs.csi.k8s.io")}, []string{"error volume-lock-drivers: attachRequired: false"}},
 		"a driver that was left":                {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(false), held("other.csi.k8s.io")}, []string{"error volume-lock: does not gate it", "warning volume-lock-drivers: No node holds a volume of it"}},
-		"a driver that is being adopted": {false, []change{locks("--drivers=nfs.csi.k8s.io"), csiDriver("nfs.csi.k8s.io", true, v1alpha1.GatedAdopting), func(s *Snapshot) {
+		"a driver that is being adopted": {false, []change{locks("--drivers=nfs.csi.k8s.io"), csiDriver("nfs.csi.k8s.io", true, volumelock.AdoptingMark("u")), func(s *Snapshot) {
 			s.CSIDrivers[0].CreationTimestamp = metav1.NewTime(s.Now.Add(-3 * time.Hour))
 		}}, []string{"error volume-lock-drivers: the CSIDriver was made 3h ago"}},
 		"a driver that is not there":          {false, []change{locks("--drivers=nfs.csi.k8s.io")}, []string{"warning volume-lock-drivers: there is no CSIDriver of that name"}},

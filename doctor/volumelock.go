@@ -14,7 +14,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/volumelock"
 )
@@ -96,7 +95,7 @@ func (s *Snapshot) notGated(driver string) []Finding {
 	case d == nil: // of which nothing is attached either, since it was not adopted
 		f.Severity, f.Message = Warning, "there is no CSIDriver of that name, which the volume lock is to gate, so that it attaches none of its volumes: it may be spelled otherwise, or not installed, or an adoption was interrupted"
 		f.Remedy, f.Commands = "see which there are, and whether one is being adopted", []string{"kubectl get csidrivers", "kubectl podgrace volumelock list"}
-	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting:
+	case volumelock.Adopting(d):
 		f.Message = fmt.Sprintf("its adoption goes on, or was interrupted, and nothing of it is attached until it has ended: the CSIDriver was made %s ago", duration.HumanDuration(s.Now.Sub(d.CreationTimestamp.Time)))
 		f.Remedy, f.Commands = "have the adoption go on", adopt
 	case why != "" && held == 0:

@@ -195,7 +195,7 @@ func NotAdopted(driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) bool
 	case driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired:
 		return false
 	}
-	return !Adopted(driver) && driver.Annotations[v1alpha1.AnnotationGated] != v1alpha1.GatedAdopting
+	return !Adopted(driver) && !Adopting(driver)
 }
 
 // conflict: where the attacher is another nothing is written, but of what a VolumeLock is held by (lost). Where there is none at all it is said what everybody waits for.

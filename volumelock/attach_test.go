@@ -345,7 +345,7 @@ func TestNotAdopted(t *testing.T) {
 	}{
 		"no CSIDriver":              {nil, f.Attachment, true},
 		"not adopted":               {driver(nil, ""), f.Attachment, true},
-		"being adopted":             {driver(nil, v1alpha1.GatedAdopting), f.Attachment, false},
+		"being adopted":             {driver(nil, volumelock.AdoptingMark("driver")), f.Attachment, false},
 		"adopted":                   {driver(new(true), volumelock.AdoptedMark("driver")), f.Attachment, false},
 		"another one was adopted":   {driver(new(true), volumelock.AdoptedMark("other")), f.Attachment, true},
 		"adopted, and no UID":       {driver(new(true), v1alpha1.GatedAdopted), f.Attachment, true},

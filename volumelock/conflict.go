@@ -32,9 +32,9 @@ func Conflict(name string, driver *storagev1.CSIDriver, a *storagev1.VolumeAttac
 	switch mark := driver.Annotations[v1alpha1.AnnotationGated]; {
 	case Adopted(driver):
 		return ""
-	case mark == v1alpha1.GatedAdopting:
+	case Adopting(driver):
 		return fmt.Sprintf("driver %s is being adopted, and what nodes had mounted before is not known yet: kubectl podgrace volumelock adopt %[1]s goes on", name)
-	case strings.HasPrefix(mark, v1alpha1.GatedAdopted):
+	case strings.HasPrefix(mark, v1alpha1.GatedAdopted), strings.HasPrefix(mark, v1alpha1.GatedAdopting):
 		return fmt.Sprintf("CSIDriver %s has the annotation of another one (%s=%s), and was not adopted itself: %s: kubectl podgrace volumelock adopt %[1]s", name, v1alpha1.AnnotationGated, console.Bounded(mark, 80), unknown)
 	}
 	return fmt.Sprintf("CSIDriver %s was not adopted: %s: kubectl podgrace volumelock adopt %[1]s", name, unknown)
@@ -49,6 +49,17 @@ func AdoptedMark(uid types.UID) string {
 // Adopted says whether this very CSIDriver was adopted.
 func Adopted(d *storagev1.CSIDriver) bool {
 	return d.UID != "" && d.Annotations[v1alpha1.AnnotationGated] == AdoptedMark(d.UID)
+}
+
+// AdoptingMark is the annotation of the CSIDriver of this UID while it is being adopted. What nodes have mounted is looked for once kubelets have had time to see that very one: of a copy that somebody made since they
+// may not know yet, and there may have been one before for which they did not wait.
+func AdoptingMark(uid types.UID) string {
+	return v1alpha1.GatedAdopting + "/" + string(uid)
+}
+
+// Adopting says whether this very CSIDriver is being adopted.
+func Adopting(d *storagev1.CSIDriver) bool {
+	return d.UID != "" && d.Annotations[v1alpha1.AnnotationGated] == AdoptingMark(d.UID)
 }
 
 // OwnAttacher says of a VolumeAttachment that an attacher of the driver's own has it in its hands; empty: none has. It may be nil.

@@ -26,7 +26,7 @@ func TestConflictWhileAdopted(t *testing.T) {
 	t.Parallel()
 	a := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Attacher: "nfs.csi.k8s.io"}}
 	const copied = "has the annotation of another one (podgrace.dev/gated=%s), and was not adopted itself: what nodes had mounted before nobody knows: kubectl podgrace volumelock adopt nfs.csi.k8s.io"
-	for mark, says := range map[string]string{v1alpha1.GatedAdopting: "is being adopted", AdoptedMark("u2"): "", AdoptedMark("u1"): fmt.Sprintf(copied, "Adopted/u1"), AdoptedMark(""): fmt.Sprintf(copied, "Adopted/"), v1alpha1.GatedAdopted: fmt.Sprintf(copied, "Adopted"), "": "CSIDriver nfs.csi.k8s.io was not adopted: what nodes had mounted before nobody knows: kubectl podgrace volumelock adopt nfs.csi.k8s.io"} {
+	for mark, says := range map[string]string{AdoptingMark("u2"): "is being adopted", AdoptingMark("u1"): fmt.Sprintf(copied, "Adopting/u1"), v1alpha1.GatedAdopting: fmt.Sprintf(copied, "Adopting"), AdoptedMark("u2"): "", AdoptedMark("u1"): fmt.Sprintf(copied, "Adopted/u1"), AdoptedMark(""): fmt.Sprintf(copied, "Adopted/"), v1alpha1.GatedAdopted: fmt.Sprintf(copied, "Adopted"), "": "CSIDriver nfs.csi.k8s.io was not adopted: what nodes had mounted before nobody knows: kubectl podgrace volumelock adopt nfs.csi.k8s.io"} {
 		d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "nfs.csi.k8s.io", UID: "u2", Annotations: map[string]string{v1alpha1.AnnotationGated: mark}}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
 		if why := Conflict(d.Name, d, a); (why == "") != (says == "") || !strings.Contains(why, says) {
 			t.Errorf("marked %q: %q", mark, why)

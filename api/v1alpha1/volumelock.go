@@ -13,11 +13,12 @@ const (
 	AnnotationVolumeLock = "podgrace.dev/volume-lock"
 	// AnnotationConfirmRelease of a VolumeLock is a person's word that its node does not use the volume and can't: LOCK-UID/ATTACHMENT-UID/SINCE, its own UID and what status.release has.
 	AnnotationConfirmRelease = "podgrace.dev/confirm-release"
-	// AnnotationGated of a CSIDriver says that kubectl podgrace volumelock adopt made it anew, and how far that has come: GatedAdopting, or GatedAdopted/UID with its own UID.
+	// AnnotationGated of a CSIDriver says that kubectl podgrace volumelock adopt made it anew, and how far that has come: GatedAdopting/UID or GatedAdopted/UID, with its own UID. With
+	// that of another CSIDriver, as in a copy that somebody made anew, it says nothing.
 	AnnotationGated = "podgrace.dev/gated"
 	// GatedAdopting: it is not known yet what nodes had mounted before, and nothing of the driver is attached.
 	GatedAdopting = "Adopting"
-	// GatedAdopted: all of that has its VolumeLock. With the UID of another CSIDriver, as in a copy that somebody made anew, it says nothing.
+	// GatedAdopted: all of that has its VolumeLock.
 	GatedAdopted = "Adopted"
 )
 

@@ -38,11 +38,11 @@ func Leave(f *Facts, despite ...Code) *Leaving {
 		l.Obstacles = append(l.Obstacles, Obstacle{Code: NoDriver, What: "there is no CSIDriver " + f.Driver, Help: "kubectl get csidrivers lists those that are there"})
 		return l
 	case d == nil:
-		l.New = anew(f.Kept, false, "")
+		l.New = anew(f.Kept, false)
 	case d.Spec.AttachRequired != nil && !*d.Spec.AttachRequired:
 		gated = false
 	default:
-		l.Old, l.New = d, anew(d, false, "")
+		l.Old, l.New = d, anew(d, false)
 		if StageOf(d, nil) == Attaches {
 			l.Obstacles = append(l.Obstacles, Obstacle{Code: NotAdopted, What: "kubectl podgrace volumelock adopt has not gated it, so that it may be one that attaches by itself",
 				Help: "with attachRequired: false the volumes of such a driver are never attached, and can't be mounted"})

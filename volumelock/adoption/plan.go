@@ -146,7 +146,7 @@ func StageOf(d, kept *storagev1.CSIDriver) Stage {
 		return Deleted
 	case d.Spec.AttachRequired != nil && !*d.Spec.AttachRequired:
 		return Ungated
-	case d.Annotations[v1alpha1.AnnotationGated] == v1alpha1.GatedAdopting:
+	case volumelock.Adopting(d):
 		return Adopting
 	case volumelock.Adopted(d):
 		return Adopted
@@ -154,26 +154,20 @@ func StageOf(d, kept *storagev1.CSIDriver) Stage {
 	return Attaches
 }
 
-// wanted is the CSIDriver as it is to be.
+// wanted is the CSIDriver as it is to be. Its mark comes once it has a UID; until then nothing of it is attached, as of any that nobody has adopted.
 func wanted(d *storagev1.CSIDriver) *storagev1.CSIDriver {
-	return anew(d, true, v1alpha1.GatedAdopting)
+	return anew(d, true)
 }
 
-// anew is a CSIDriver to be made in the place of another: with its labels, annotations, owners and spec.
-func anew(d *storagev1.CSIDriver, attach bool, mark string) *storagev1.CSIDriver {
+// anew is a CSIDriver to be made in the place of another: with its labels, annotations, owners and spec, but without its mark.
+func anew(d *storagev1.CSIDriver, attach bool) *storagev1.CSIDriver {
 	n := &storagev1.CSIDriver{
 		TypeMeta:   metav1.TypeMeta{APIVersion: storagev1.SchemeGroupVersion.String(), Kind: "CSIDriver"},
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Labels: maps.Clone(d.Labels), Annotations: maps.Clone(d.Annotations), OwnerReferences: slices.Clone(d.OwnerReferences)},
 		Spec:       *d.Spec.DeepCopy(),
 	}
 	n.Spec.AttachRequired = &attach
-	if n.Annotations == nil {
-		n.Annotations = map[string]string{}
-	}
 	delete(n.Annotations, v1alpha1.AnnotationGated)
-	if mark != "" {
-		n.Annotations[v1alpha1.AnnotationGated] = mark
-	}
 	if len(n.Annotations) == 0 {
 		n.Annotations = nil
 	}

@@ -82,7 +82,7 @@ func TestSilent(t *testing.T) {
 // A CSIDriver that has the mark of another one, of which it is a copy, is to be adopted, and whoever leaves it is asked as for one that never was.
 func TestCopiedMark(t *testing.T) {
 	t.Parallel()
-	for mark, want := range map[string]Stage{volumelock.AdoptedMark("u2"): Adopted, volumelock.AdoptedMark("u1"): Attaches, v1alpha1.GatedAdopted: Attaches, v1alpha1.GatedAdopting: Adopting, "": Attaches} {
+	for mark, want := range map[string]Stage{volumelock.AdoptedMark("u2"): Adopted, volumelock.AdoptedMark("u1"): Attaches, v1alpha1.GatedAdopted: Attaches, volumelock.AdoptingMark("u2"): Adopting, volumelock.AdoptingMark("u1"): Attaches, v1alpha1.GatedAdopting: Attaches, "": Attaches} {
 		d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "u2", Annotations: map[string]string{v1alpha1.AnnotationGated: mark}}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
 		if got := StageOf(d, nil); got != want {
 			t.Errorf("marked %q: %s", mark, got)

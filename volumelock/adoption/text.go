@@ -74,7 +74,7 @@ func (p *Plan) steps(page *console.Page) {
 	}
 	switch {
 	case p.New != nil:
-		steps = append(steps, "make it anew with attachRequired: true, else as it was, marked so that nothing is attached yet")
+		steps = append(steps, "make it anew with attachRequired: true, else as it was, and mark it: nothing is attached yet")
 	case p.Stage == Attaches:
 		steps = append(steps, "mark it so that nothing is attached yet")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,6 +124,9 @@ func (a *Adopter) adopt(ctx context.Context, p *adoption.Plan) (bool, error) {
 		if err := a.create(ctx, p.New); err != nil {
 			return false, err
 		}
+		if err := a.markNew(ctx, kube, p.Driver); err != nil {
+			return false, err
+		}
 	}
 	return a.settle(ctx, p.Driver)
 }
@@ -201,7 +205,22 @@ func (a *Adopter) turn(ctx context.Context, kube client.Client, p *adoption.Plan
 	case p.Old != nil:
 		return remove(ctx, kube, p.Old)
 	case p.Stage == adoption.Attaches:
-		return mark(ctx, kube, p.Object, v1alpha1.GatedAdopting)
+		return mark(ctx, kube, p.Object, volumelock.AdoptingMark(p.Object.UID))
+	}
+	return nil
+}
+
+// markNew marks the CSIDriver that was made anew, by its UID, which it has only now. A command that ends before that finds one that attaches and is to be adopted.
+func (a *Adopter) markNew(ctx context.Context, kube client.Client, driver string) error {
+	d, err := a.driver(ctx, driver)
+	if err == nil && d == nil {
+		err = fmt.Errorf("CSIDriver %s was made, and somebody has deleted it", driver)
+	}
+	if err == nil {
+		err = mark(ctx, kube, d, volumelock.AdoptingMark(d.UID))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: nothing of it is attached until this command is given again", err)
 	}
 	return nil
 }
@@ -253,7 +272,7 @@ func (a *Adopter) createOnce(ctx context.Context, d *storagev1.CSIDriver) error 
 		switch now, read := a.driver(ctx, d.Name); {
 		case read != nil:
 			err = read
-		case now != nil && now.DeletionTimestamp == nil && now.Annotations[v1alpha1.AnnotationGated] == d.Annotations[v1alpha1.AnnotationGated] && attaches(now) == attaches(d):
+		case now != nil && now.DeletionTimestamp == nil && now.Annotations[v1alpha1.AnnotationGated] == "" && attaches(now) == attaches(d) && (!attaches(d) || equality.Semantic.DeepEqual(now.Spec, d.Spec)):
 			return nil // an answer that was lost
 		case now != nil && now.DeletionTimestamp == nil:
 			return fmt.Errorf("CSIDriver %s: %w, with attachRequired: %t: look who does (its managedFields tell), and set attachRequired there", d.Name, errPutBack, attaches(now))

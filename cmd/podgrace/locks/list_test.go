@@ -97,7 +97,7 @@ func TestInterrupted(t *testing.T) {
 	made := metav1.NewTime(now.Add(-3 * time.Hour))
 	anew := objects()[0].(*storagev1.CSIDriver)
 	anew.Spec.AttachRequired, anew.CreationTimestamp = new(true), made
-	anew.Annotations = map[string]string{v1alpha1.AnnotationGated: v1alpha1.GatedAdopting}
+	anew.Annotations = map[string]string{v1alpha1.AnnotationGated: volumelock.AdoptingMark(anew.UID)}
 	adopted := anew.DeepCopy()
 	adopted.Annotations[v1alpha1.AnnotationGated] = volumelock.AdoptedMark(adopted.UID)
 	copied := func(attach bool) *corev1.ConfigMap {
