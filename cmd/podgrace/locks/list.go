@@ -64,6 +64,16 @@ type List struct {
 	// Interrupted are drivers that are being adopted, or left, as far as they may be read; InterruptedUnknown is why others may be missing.
 	Interrupted        []Interrupted `json:"interrupted,omitempty"`
 	InterruptedUnknown string        `json:"interruptedUnknown,omitempty"`
+	// NotGated are drivers that the volume lock is told to gate, and can't, but for those that are interrupted; NotGatedUnknown is why that is not known.
+	NotGated        []NotGated `json:"notGated,omitempty"`
+	NotGatedUnknown string     `json:"notGatedUnknown,omitempty"`
+}
+
+// NotGated is a driver that the volume lock is told to gate, and can't: it was not adopted, for instance, so that nothing of it is attached, whether or not nodes hold volumes of it.
+type NotGated struct {
+	Driver string `json:"driver"`
+	// Why, and what to do.
+	Why string `json:"why"`
 }
 
 // Held reads who holds which volume: all of them, or those of these names, of VolumeLocks, PersistentVolumes or nodes.
@@ -80,7 +90,7 @@ func (c *Client) Held(ctx context.Context, names ...string) (*List, error) {
 		return nil, err
 	}
 	list := &List{Items: []Held{}}
-	list.Interrupted, list.InterruptedUnknown = c.interrupted(ctx)
+	c.addDrivers(ctx, list)
 	for i := range locks {
 		if h := heldBy(&locks[i], waiting[locks[i].Name]); len(names) == 0 || slices.ContainsFunc(names, h.is) {
 			list.Items = append(list.Items, h)
@@ -97,12 +107,30 @@ func (c *Client) Held(ctx context.Context, names ...string) (*List, error) {
 	return list, nil
 }
 
-// interrupted are the drivers whose adoption has not ended, and why others may be missing: who lists need not be allowed to read CSIDrivers, or the copies in Podgrace's namespace. Empty: none is.
-func (c *Client) interrupted(ctx context.Context) (found []Interrupted, unknown string) {
+// addDrivers adds what is to be said of drivers, whether or not somebody holds a volume of theirs. Who lists need not be allowed to read them.
+func (c *Client) addDrivers(ctx context.Context, list *List) {
 	drivers, err := all(ctx, c.Kube, &storagev1.CSIDriverList{}, func(l *storagev1.CSIDriverList) []storagev1.CSIDriver { return l.Items })
 	if err != nil {
-		return nil, err.Error()
+		list.InterruptedUnknown, list.NotGatedUnknown = err.Error(), err.Error()
+		return
 	}
+	list.Interrupted, list.InterruptedUnknown = c.interrupted(ctx, drivers)
+	var gated []string
+	gated, list.NotGatedUnknown = c.gated(ctx)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(gated))) {
+		var driver *storagev1.CSIDriver
+		if i := slices.IndexFunc(drivers, func(d storagev1.CSIDriver) bool { return d.Name == name }); i >= 0 {
+			driver = &drivers[i]
+		}
+		said := slices.ContainsFunc(list.Interrupted, func(d Interrupted) bool { return d.Driver == name })
+		if why := volumelock.Conflict(name, driver, nil); why != "" && !said {
+			list.NotGated = append(list.NotGated, NotGated{name, why})
+		}
+	}
+}
+
+// interrupted are the drivers whose adoption has not ended, and why others may be missing: who lists need not be allowed to read the copies in Podgrace's namespace. Empty: none is.
+func (c *Client) interrupted(ctx context.Context, drivers []storagev1.CSIDriver) (found []Interrupted, unknown string) {
 	for i := range drivers {
 		if d := &drivers[i]; adoption.StageOf(d, nil) == adoption.Adopting {
 			found = append(found, Interrupted{d.Name, adoption.Adopting, d.CreationTimestamp, goesOn("adopt", d.Name)})
@@ -213,6 +241,14 @@ func (l *List) Text(style console.Style, now time.Time) string {
 	}
 	if l.InterruptedUnknown != "" {
 		page.Marked(console.Yellow, "Drivers", "whether one is being adopted or left is not known: "+console.Printable(l.InterruptedUnknown))
+		page.Gap()
+	}
+	for _, d := range l.NotGated {
+		page.Marked(console.Red, "Driver", console.Printable(d.Driver)+" is not gated: "+console.Printable(d.Why))
+		page.Gap()
+	}
+	if l.NotGatedUnknown != "" && l.NotGatedUnknown != l.InterruptedUnknown {
+		page.Marked(console.Yellow, "Drivers", "whether one is to be gated and was not adopted is not known: "+console.Printable(l.NotGatedUnknown))
 		page.Gap()
 	}
 	if len(l.Items) == 0 {

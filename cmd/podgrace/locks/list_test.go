@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -139,12 +140,56 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A driver that the volume lock is told to gate, and can't, is named though nobody holds a volume of it.
+func TestNotGated(t *testing.T) {
+	t.Parallel()
+	gates, attaches := objects()[1], objects()[0].(*storagev1.CSIDriver)
+	attaches.Spec.AttachRequired = new(true)
+	marked := func(mark string) *storagev1.CSIDriver {
+		d := attaches.DeepCopy()
+		d.Annotations = map[string]string{v1alpha1.AnnotationGated: mark}
+		return d
+	}
+	const other = "there is no CSIDriver other"
+	for name, tc := range map[string]struct {
+		objects       []client.Object
+		says, unknown string // empty: nothing, but of the driver "other", which is not there
+	}{
+		"not adopted":             {[]client.Object{gates, attaches}, "Driver nfs.csi.k8s.io is not gated: CSIDriver nfs.csi.k8s.io was not adopted", ""},
+		"with a mark of another":  {[]client.Object{gates, marked(volumelock.AdoptingMark("before"))}, "Driver nfs.csi.k8s.io is not gated: CSIDriver nfs.csi.k8s.io has the annotation of another one", ""},
+		"it does not attach":      {[]client.Object{gates, objects()[0]}, "Driver nfs.csi.k8s.io is not gated: CSIDriver nfs.csi.k8s.io says attachRequired: false", ""},
+		"adopted":                 {[]client.Object{gates, marked(volumelock.AdoptedMark(attaches.UID))}, "", ""},
+		"being adopted":           {[]client.Object{gates, marked(volumelock.AdoptingMark(attaches.UID))}, "", ""},
+		"nobody knows what gates": {[]client.Object{attaches}, "", "whether one is to be gated and was not adopted is not known: there is no Deployment podgrace-volumelock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			held, err := (&Client{Kube: newKube(tc.objects...), Namespace: "podgrace-system"}).Held(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(strings.Fields(held.Text(console.Style{}, time.Time{})), " ")
+			want := 0
+			if tc.unknown == "" {
+				want++ // other
+			}
+			if tc.says != "" {
+				want++
+			}
+			if len(held.NotGated) != want || !strings.Contains(text, tc.says) || !strings.Contains(text, tc.unknown) || strings.Contains(text, other) != (tc.unknown == "") {
+				t.Errorf("%+v\n%s", held.NotGated, text)
+			}
+		})
+	}
+}
+
 // TestInterruptedUnknown: what may not be read is not taken for what is not there.
 func TestInterruptedUnknown(t *testing.T) {
 	t.Parallel()
 	for name, forbidden := range map[string]func(any) bool{
-		"csidrivers": func(o any) bool { _, is := o.(*storagev1.CSIDriverList); return is },
-		"configmaps": func(o any) bool { _, is := o.(*corev1.ConfigMap); return is },
+		"csidrivers":  func(o any) bool { _, is := o.(*storagev1.CSIDriverList); return is },
+		"configmaps":  func(o any) bool { _, is := o.(*corev1.ConfigMap); return is },
+		"deployments": func(o any) bool { _, is := o.(*appsv1.DeploymentList); return is },
 	} {
 		refuse := func(o any) error {
 			if forbidden(o) {
@@ -164,7 +209,7 @@ func TestInterruptedUnknown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := strings.Join(strings.Fields(held.Text(console.Style{}, time.Time{})), " "); !strings.Contains(text, "whether one is being adopted or left is not known") || !strings.Contains(text, name) {
+		if text := strings.Join(strings.Fields(held.Text(console.Style{}, time.Time{})), " "); strings.Contains(text, "whether one is being adopted or left is not known") == (name == "deployments") || !strings.Contains(text, "is not known") || !strings.Contains(text, name) {
 			t.Errorf("without %s:\n%s", name, text)
 		}
 	}
