@@ -391,9 +391,6 @@ func (x *Attacher) wrote(d volumelock.Decision, about *subject) {
 	switch w := d.Write.(type) {
 	case volumelock.Say:
 		x.said(about.attachment, w)
-		if w.Attached {
-			x.event(about, corev1.EventTypeNormal, "VolumeAttached", "node "+about.attachment.Spec.NodeName+" may mount the volume")
-		}
 	case volumelock.Detach:
 		x.event(about, corev1.EventTypeNormal, "VolumeDetached", d.Message+": it was deleted")
 	case volumelock.Free:
