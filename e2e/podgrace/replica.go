@@ -11,25 +11,34 @@ import (
 
 // Replica is one of a program that watches the cluster and serves nobody: the fencer, the volume lock.
 type Replica struct {
-	// MetricsURL serves /metrics, LogPath is the file with what it logs.
-	MetricsURL, LogPath string
+	// MetricsURL serves /metrics, HealthURL /readyz, LogPath is the file with what it logs.
+	MetricsURL, HealthURL, LogPath string
 
 	child *cluster.Process
 }
 
 // startReplica starts one on this machine, and returns when it is ready. It may not lead yet.
 func startReplica(ctx context.Context, c *cluster.Cluster, name, program, kubeconfig string, args ...string) (*Replica, error) {
+	r, err := LaunchReplica(c, name, program, kubeconfig, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := waitReady(ctx, name, r.child, r.HealthURL); err != nil {
+		return nil, errors.Join(err, r.Stop())
+	}
+	return r, nil
+}
+
+// LaunchReplica starts one on this machine, and does not wait until it is ready.
+func LaunchReplica(c *cluster.Cluster, name, program, kubeconfig string, args ...string) (*Replica, error) {
 	ports, err := cluster.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{MetricsURL: "http://127.0.0.1:" + ports[1], LogPath: filepath.Join(c.Dir, "log", name+"-"+ports[0]+".log")}
+	r := &Replica{MetricsURL: "http://127.0.0.1:" + ports[1], HealthURL: "http://127.0.0.1:" + ports[0], LogPath: filepath.Join(c.Dir, "log", name+"-"+ports[0]+".log")}
 	args = append([]string{"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1], "--namespace", "podgrace-system"}, args...)
 	if r.child, err = cluster.StartProcess(name, r.LogPath, program, args...); err != nil {
 		return nil, err
-	}
-	if err := waitReady(ctx, name, r.child, "http://127.0.0.1:"+ports[0]); err != nil {
-		return nil, errors.Join(err, r.Stop())
 	}
 	return r, nil
 }
