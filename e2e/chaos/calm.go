@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +30,7 @@ const wellWithin = 4 * time.Minute
 func (l *lab) calm(ctx context.Context) error {
 	began, last := time.Now(), error(nil)
 	if err := cluster.UntilWithin(ctx, wellWithin, "all to be well", func(ctx context.Context) (bool, error) {
+		l.tend(ctx)
 		last = l.unwell(ctx)
 		return last == nil, nil
 	}); err != nil {
@@ -41,8 +44,9 @@ func (l *lab) calm(ctx context.Context) error {
 		return err
 	}
 	l.askAll(ctx)
+	l.askVolumes(ctx)
 	l.defaults(ctx)
-	if err := l.panicked(); err != nil {
+	if err := errors.Join(l.panicked(), l.watchersPanicked()); err != nil {
 		return err
 	}
 	return l.measure(ctx)
@@ -58,7 +62,7 @@ func (l *lab) unwell(ctx context.Context) error {
 			return fmt.Errorf("the kubelet of %s: %w", k.node, err)
 		}
 	}
-	for _, look := range []func(context.Context) error{l.nodesUnwell, l.statefulUnwell, l.deployedUnwell, l.podsUnwell} {
+	for _, look := range []func(context.Context) error{l.nodesUnwell, l.statefulUnwell, l.deployedUnwell, l.podsUnwell, l.watchersUnwell, l.machinesUnwell, l.volumesUnwell} {
 		if err := look(ctx); err != nil {
 			return err
 		}
@@ -71,7 +75,7 @@ func (l *lab) nodesUnwell(ctx context.Context) error {
 	if err := l.kube.List(ctx, &nodes); err != nil {
 		return err
 	}
-	if len(nodes.Items) != plan.Nodes {
+	if len(nodes.Items) != plan.Nodes+plan.Machines {
 		return fmt.Errorf("there are %d nodes", len(nodes.Items))
 	}
 	for _, n := range nodes.Items {
@@ -126,8 +130,9 @@ func (l *lab) podsUnwell(ctx context.Context) error {
 			return fmt.Errorf("pod %s/%s on %s is %s, deleted at %v", p.Namespace, p.Name, p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp)
 		}
 	}
-	if run := l.copies.in(""); len(run) != len(pods.Items) {
-		return fmt.Errorf("%d pods run, and there are %d", len(run), len(pods.Items))
+	there := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Namespace == volumesNamespace }) // whose machines say what is mounted
+	if run := l.copies.in(""); len(run) != len(there) {
+		return fmt.Errorf("%d pods run, and there are %d", len(run), len(there))
 	}
 	return nil
 }

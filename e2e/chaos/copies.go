@@ -81,6 +81,13 @@ func (w *copies) runs(uid types.UID) bool {
 	return is && !w.confirmed[uid]
 }
 
+// isConfirmed says whether somebody confirmed that a pod may run twice.
+func (w *copies) isConfirmed(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.confirmed[uid]
+}
+
 // in are those that run in a namespace, by name; of none: in all.
 func (w *copies) in(namespace string) []podCopy {
 	w.mu.Lock()

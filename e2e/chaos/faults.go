@@ -48,6 +48,12 @@ func (l *lab) hit(ctx context.Context, s plan.Step) (mend func(context.Context) 
 	case plan.CutWebhook:
 		l.replicas.service.Hold()
 		return mended(l.replicas.service.Release), nil
+	}
+	switch plan.Of(s.Fault) {
+	case plan.Watcher:
+		return hitWatcher(l.watchers[s.Target], s.Fault)
+	case plan.Machine:
+		return l.hitMachine(ctx, l.machines[s.Target], s)
 	default:
 		return hitReplica(l.replicas.all[s.Target], s.Fault)
 	}

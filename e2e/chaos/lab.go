@@ -24,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/volumelock"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -69,6 +70,11 @@ type lab struct {
 	began    time.Time
 	end      context.CancelFunc
 
+	machines []*machine // that have volumes
+	storage  *volumelock.Witness
+	watchers []*watcher // the volume lock's replicas, then the fencer's
+	user     string     // who asks for fences
+
 	refusedMu sync.Mutex
 	refused   map[types.UID]removal
 
@@ -104,7 +110,7 @@ func newLab(ctx context.Context, progress io.Writer) (_ *lab, err error) {
 	}
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	l.end = end
-	for _, step := range []func(ctx, working context.Context) error{l.install, l.join, l.fill, l.record} {
+	for _, step := range []func(ctx, working context.Context) error{l.install, l.join, l.addMachines, l.addFencer, l.fill, l.record} {
 		if err := step(ctx, working); err != nil {
 			return nil, err
 		}
@@ -182,7 +188,7 @@ func (l *lab) join(ctx, working context.Context) error {
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	pods := factory.Core().V1().Pods().Lister()
 	for i := range plan.Nodes {
-		if err := l.AddNode(ctx, nodeName(i), nil); err != nil {
+		if err := l.AddNode(ctx, nodeName(i), map[string]string{hostLabel: hostNode}); err != nil {
 			return err
 		}
 		k, err := newKubelet(l.Cluster, nodeName(i), pods, l.copies)
@@ -236,8 +242,9 @@ func template(app string) corev1.PodTemplateSpec {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(notReadyFor))}
 	}
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{
-		Containers:  []corev1.Container{{Name: "main", Image: "localhost/none:1"}},
-		Tolerations: []corev1.Toleration{short(corev1.TaintNodeNotReady), short(corev1.TaintNodeUnreachable)},
+		Containers:   []corev1.Container{{Name: "main", Image: "localhost/none:1"}},
+		NodeSelector: map[string]string{hostLabel: hostNode},
+		Tolerations:  []corev1.Toleration{short(corev1.TaintNodeNotReady), short(corev1.TaintNodeUnreachable)},
 	}}
 }
 

@@ -59,6 +59,10 @@ func (l *lab) operate(ctx context.Context, began time.Time, id string, o plan.Op
 	if ctx.Err() != nil {
 		return
 	}
+	if plan.OfMachines(o.Do) {
+		l.operateMachines(ctx, o)
+		return
+	}
 	if plan.ClassOf(o.Do) == plan.Never {
 		l.attack(ctx, o)
 		return

@@ -260,8 +260,12 @@ func newReplicas(c *cluster.Cluster, programs programs) (*replicas, error) {
 		if err := link.To(c.Config.Host); err != nil {
 			return nil, err
 		}
-		kubeconfig, err := through(c, link, i)
+		file, err := podgrace.Kubeconfig(c)
 		if err != nil {
+			return nil, err
+		}
+		kubeconfig := filepath.Join(c.Dir, fmt.Sprintf("replica-%d.kubeconfig", i))
+		if err := through(file, link, kubeconfig); err != nil {
 			return nil, err
 		}
 		r := &replica{index: i, link: link, program: programs.current}
@@ -277,24 +281,19 @@ func flagsOf(kubeconfig string) []string {
 	return []string{"--kubeconfig=" + kubeconfig, "--leaf-duration=" + leafLife.String(), "--ca-settle=" + settle.String()}
 }
 
-// through is the webhook's kubeconfig by a way of its own.
-func through(c *cluster.Cluster, link *wire.Balancer, i int) (path string, err error) {
-	file, err := podgrace.Kubeconfig(c)
-	if err != nil {
-		return "", err
-	}
+// through writes a kubeconfig that is another one's by a way of its own.
+func through(file string, link *wire.Balancer, path string) error {
 	config, err := clientcmd.LoadFromFile(file)
 	if err != nil {
-		return "", fmt.Errorf("make a way to the API server: %w", err)
+		return fmt.Errorf("make a way to the API server: %w", err)
 	}
 	for _, to := range config.Clusters {
 		to.Server = link.Address()
 	}
-	path = filepath.Join(c.Dir, fmt.Sprintf("replica-%d.kubeconfig", i))
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return "", fmt.Errorf("make a way to the API server: %w", err)
+		return fmt.Errorf("make a way to the API server: %w", err)
 	}
-	return path, nil
+	return nil
 }
 
 // run keeps them running, and has the Service send to those that are ready, until the context ends.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -47,11 +48,14 @@ const (
 	Never                 // it is refused, or nobody answers
 )
 
-var verbs = []struct {
+// weighed is a verb with how often it is drawn, beside others.
+type weighed struct {
 	verb   Verb
 	class  Class
 	weight int
-}{
+}
+
+var verbs = []weighed{
 	{ScaleStateful, Ordinary, 3}, {RollStateful, Ordinary, 1}, {ScaleDeployed, Ordinary, 2}, {RollDeployed, Ordinary, 1},
 	{MakeJob, Ordinary, 2}, {DeleteJob, Ordinary, 1}, {DeletePod, Ordinary, 3}, {Drain, Ordinary, 2}, {ChangePolicy, Ordinary, 1}, {Confirmed, Ordinary, 1},
 	{ForceUnprotected, Judged, 3},
@@ -61,15 +65,17 @@ var verbs = []struct {
 // Verbs are all that there are.
 func Verbs() []Verb {
 	var all []Verb
-	for _, v := range verbs {
+	for _, v := range allVerbs() {
 		all = append(all, v.verb)
 	}
 	return all
 }
 
+func allVerbs() []weighed { return slices.Concat(verbs, machineVerbs) }
+
 // ClassOf is what is expected of one.
 func ClassOf(v Verb) Class {
-	for _, known := range verbs {
+	for _, known := range allVerbs() {
 		if known.verb == v {
 			return known.class
 		}
@@ -88,7 +94,7 @@ type Operation struct {
 // An operation begins about every second: there are always some under way when a fault begins.
 const leastPause, mostPause = 200 * time.Millisecond, 1600 * time.Millisecond
 
-func operations(r *rand.Rand, storm time.Duration) []Operation {
+func operations(r *rand.Rand, verbs []weighed, storm time.Duration) []Operation {
 	sum := 0
 	for _, v := range verbs {
 		sum += v.weight

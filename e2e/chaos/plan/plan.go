@@ -47,6 +47,8 @@ const (
 	Node                      // the target
 	Clock                     // of one replica of the webhook, the target
 	Nothing                   // everything goes on: it is an order
+	Watcher                   // one replica of the volume lock or of the fencer, the target
+	Machine                   // one that has volumes, the target
 )
 
 // What there is of each.
@@ -85,16 +87,18 @@ var kinds = []kind{
 // Faults are all that there are.
 func Faults() []Fault {
 	var all []Fault
-	for _, k := range kinds {
+	for _, k := range allKinds() {
 		all = append(all, k.fault)
 	}
 	return all
 }
 
+func allKinds() []kind { return slices.Concat(kinds, machineKinds) }
+
 // Of is what a fault hits.
 func Of(f Fault) Scope {
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.fault == f })
-	return kinds[i].scope
+	all := allKinds()
+	return all[slices.IndexFunc(all, func(k kind) bool { return k.fault == f })].scope
 }
 
 // Step is a fault with its times after the beginning of its round.
@@ -138,19 +142,28 @@ type Round struct {
 // Draw is the round of a number. It depends on nothing but the seed and the options.
 func Draw(seed uint64, number int, o Options) Round {
 	r := rand.New(rand.NewPCG(seed, uint64(number))) //nolint:gosec // a plan is to be drawn again, not to be secret
-	return Round{Number: number, Steps: steps(r, number, o), Operations: operations(r, o.Storm)}
+	round := Round{Number: number, Steps: steps(r, kinds, 6*time.Second, number, o), Operations: operations(r, verbs, o.Storm)}
+	ofMachines, with := beside(seed, number, o)
+	round.Steps, round.Operations = append(round.Steps, ofMachines...), append(round.Operations, with...)
+	return round
 }
 
 // tries is how often another fault is drawn where one may not happen beside the others, before it is left at those.
 const tries = 3
 
-func steps(r *rand.Rand, number int, o Options) []Step {
+func steps(r *rand.Rand, kinds []kind, mostGap time.Duration, number int, o Options) []Step {
 	allowed := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return len(o.Only) > 0 && !slices.Contains(o.Only, k.fault) })
+	if len(allowed) == 0 {
+		return nil
+	}
 	var drawn []Step
-	for at := between(r, 0, 2*time.Second); at < o.Storm; at += between(r, time.Second, 6*time.Second) {
+	for at := between(r, 0, 2*time.Second); at < o.Storm; at += between(r, time.Second, mostGap) {
 		for range tries {
 			k := pick(r, allowed)
 			s := Step{At: at, For: between(r, k.min, k.max), Fault: k.fault, Target: target(r, k.scope)}
+			if lasts(s.Fault) {
+				s.For = o.Storm - s.At
+			}
 			if s.End() <= o.Storm && fits(s, drawn, Spared(number)) {
 				drawn = append(drawn, s)
 				break
@@ -174,6 +187,10 @@ func target(r *rand.Rand, of Scope) int {
 		return r.IntN(Replicas)
 	case Node:
 		return r.IntN(Nodes)
+	case Watcher:
+		return r.IntN(VolumeLocks + Fencers)
+	case Machine:
+		return r.IntN(Machines)
 	default:
 		return 0
 	}
@@ -202,7 +219,7 @@ func fits(s Step, drawn []Step, spared int) bool {
 // excludes says whether of two faults that meet only one may happen.
 func excludes(s, d Step) bool {
 	a, b := Of(s.Fault), Of(d.Fault)
-	if ofReplica(a) == ofReplica(b) && s.Target == d.Target && (a == b || ofReplica(a)) {
+	if ofReplica(a) == ofReplica(b) && s.Target == d.Target && (a == b || ofReplica(a)) || lasts(s.Fault) && lasts(d.Fault) {
 		return true
 	}
 	if !hitsWebhook(a) || !hitsWebhook(b) {

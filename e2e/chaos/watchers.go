@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/wire"
+)
+
+// watcher is a replica of the volume lock or of the fencer, with who keeps it running as a kubelet does, and its way to the API server.
+type watcher struct {
+	name  string // of the program, and which replica
+	link  *wire.Balancer
+	start func() (*podgrace.Replica, error)
+
+	mu   sync.Mutex
+	r    *podgrace.Replica
+	held bool     // ended on purpose: it is not started again before its fault is mended
+	past []string // logs of processes that it was, which nobody has looked at yet
+}
+
+// newWatcher makes one of a program, by a kubeconfig of its service account, and its way to the API server.
+func newWatcher(c *cluster.Cluster, name, program, kubeconfig string, index int, args ...string) (*watcher, error) {
+	link, err := wire.NewBalancer()
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{name: fmt.Sprintf("%s %d", name, index), link: link}
+	own := filepath.Join(c.Dir, fmt.Sprintf("%s-%d.kubeconfig", name, index))
+	if err := errors.Join(link.To(c.Config.Host), through(kubeconfig, link, own)); err != nil {
+		return nil, errors.Join(err, link.Close())
+	}
+	w.start = func() (*podgrace.Replica, error) { return podgrace.LaunchReplica(c, name, program, own, args...) }
+	return w, nil
+}
+
+// again starts it after it was ended on purpose.
+func (w *watcher) again() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = false
+	return w.restart()
+}
+
+// restart is again for who has the lock.
+func (w *watcher) restart() error {
+	r, err := w.start()
+	if err != nil {
+		return err
+	}
+	if w.r != nil {
+		w.past = append(w.past, w.r.LogPath)
+	}
+	w.r = r
+	return nil
+}
+
+// keep starts it again where it has ended by itself, as each does that loses the lead, or reaches no API server when it starts. It says whether it had.
+func (w *watcher) keep() (ended bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held || w.r.Exited() == nil {
+		return false, nil
+	}
+	return true, w.restart()
+}
+
+// kill ends it, if it has not ended by itself.
+func (w *watcher) kill() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = true
+	if w.r == nil || w.r.Exited() != nil {
+		return nil
+	}
+	return w.r.Kill()
+}
+
+// pid is its process.
+func (w *watcher) pid() (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.r.PID(), nil
+}
+
+// logs are those of its processes that nobody has looked at, and of the one that it is now.
+func (w *watcher) logs() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := append(w.past, w.r.LogPath)
+	w.past = nil
+	return all
+}
+
+// ready says whether it serves.
+func (w *watcher) ready(ctx context.Context) bool {
+	w.mu.Lock()
+	url, held := w.r.HealthURL, w.held
+	w.mu.Unlock()
+	return !held && status(ctx, url+"/readyz") == http.StatusOK
+}
+
+// stop ends it for good.
+func (w *watcher) stop() error { return errors.Join(w.kill(), w.link.Close()) }
+
+// hitWatcher makes a fault of one.
+func hitWatcher(w *watcher, f plan.Fault) (mend func(context.Context) error, err error) {
+	switch f {
+	case plan.KillWatcher:
+		return func(context.Context) error { return w.again() }, w.kill()
+	case plan.PauseWatcher:
+		mend, err := pause(w.pid)
+		if errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("%w: %s has just ended by itself", errNotMade, w.name)
+		}
+		return mend, err
+	case plan.CutWatcher:
+		w.link.Hold()
+		return mended(w.link.Release), nil
+	case plan.SlowWatcher:
+		w.link.Delay(slowness)
+		return mended(func() { w.link.Delay(0) }), nil
+	default:
+		return nil, fmt.Errorf("nobody knows how to make the fault %s", f)
+	}
+}
+
+// watch starts the watchers and keeps them running.
+func (l *lab) watch(working context.Context, all ...*watcher) error {
+	for _, w := range all {
+		l.ends = append(l.ends, w.stop)
+		if err := w.again(); err != nil {
+			return err
+		}
+	}
+	l.watchers = append(l.watchers, all...)
+	l.working.Go(func() {
+		ticker := time.NewTicker(probeEvery)
+		defer ticker.Stop()
+		for working.Err() == nil {
+			for _, w := range all {
+				ended, err := w.keep()
+				if err != nil {
+					l.violated("%s can't be started again: %v", w.name, err)
+					return
+				}
+				if ended {
+					l.counts.add("a replica of the volume lock or the fencer ended by itself, as one does that loses the lead", 1)
+				}
+			}
+			select {
+			case <-working.Done():
+			case <-ticker.C:
+			}
+		}
+	})
+	return nil
+}
+
+// watchersUnwell is which of them does not serve yet.
+func (l *lab) watchersUnwell(ctx context.Context) error {
+	for _, w := range l.watchers {
+		if !w.ready(ctx) {
+			return fmt.Errorf("%s is not ready", w.name)
+		}
+	}
+	return nil
+}
+
+// watchersPanicked looks whether a process of a watcher told of a panic.
+func (l *lab) watchersPanicked() error {
+	for _, w := range l.watchers {
+		for _, path := range w.logs() {
+			log, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("read the log of %s: %w", w.name, err)
+			}
+			if line := panicked(log); line != "" && !l.replicas.told[path] {
+				l.replicas.told[path] = true
+				l.violated("%s panicked (%s): %s", w.name, filepath.Base(path), line)
+			}
+		}
+	}
+	return nil
+}
