@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/podgrace"
@@ -49,7 +52,33 @@ func otherVersion(ctx context.Context) (string, error) {
 func (l *lab) swap(r *replica) (mend func(context.Context) error, err error) {
 	to := r.swapped(l.replicas.programs)
 	l.counts.add("replicas that were replaced by the "+to, 1)
-	return func(context.Context) error { return r.again() }, r.stop((*podgrace.Webhook).Stop)
+	mend = func(ctx context.Context) error {
+		if err := r.again(); err != nil {
+			return err
+		}
+		return l.turnTo(ctx, r)
+	}
+	return mend, r.stop((*podgrace.Webhook).Stop)
+}
+
+// turnsWithin is how long a replica that was just started is waited for, until somebody turns to it.
+const turnsWithin = 10 * time.Second
+
+// turnTo has the API server ask a replica once it is ready: it keeps its connections, and would ask the other one for as long as that is well. If the replica is not ready in time, as where the control
+// plane is away, it asks whom it likes.
+func (l *lab) turnTo(ctx context.Context, r *replica) error {
+	w := r.process()
+	if err := cluster.UntilWithin(ctx, turnsWithin, "the replica to be ready", func(ctx context.Context) (bool, error) {
+		return status(ctx, w.HealthURL+"/readyz") == http.StatusOK, nil
+	}); err != nil {
+		return ctx.Err()
+	}
+	if err := l.replicas.service.To(w.URL); err != nil { // until the next probe
+		return err
+	}
+	l.replicas.service.Cut()
+	l.attack(ctx, plan.Operation{Do: plan.ForceProtected})
+	return nil
 }
 
 // swapped has the next process be of the other version, and returns which one that is.
