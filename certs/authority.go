@@ -76,6 +76,9 @@ func parsePair(certificate, key []byte) (Pair, error) {
 	return Pair{Authority: newAuthority(c), Key: string(key)}, nil
 }
 
+// sooner is how long before now a CA begins, for an API server, or another leader, whose clock is behind.
+const sooner = time.Hour
+
 // newPair makes a CA, like those of cert-manager's library (pkg/server/tls/authority, regenerateCA), which makes the first.
 func newPair(now time.Time, life time.Duration) (Pair, error) {
 	key, err := pki.GenerateECPrivateKey(384)
@@ -91,7 +94,7 @@ func newPair(now time.Time, life time.Duration) (Pair, error) {
 		PublicKeyAlgorithm:    x509.ECDSA,
 		Subject:               pkix.Name{CommonName: commonName},
 		IsCA:                  true,
-		NotBefore:             now,
+		NotBefore:             now.Add(-sooner),
 		NotAfter:              now.Add(life),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
 	}

@@ -104,11 +104,16 @@ func Decide(s State, o Observed, t Timing) Decision {
 		}
 		return s.published(o, t, Decision{Step: Settle, Why: "the API servers have the CA"})
 	case Publishing:
-		if s.NextBroken || !o.Now.Before(s.Next.NotAfter) {
+		if s.NextBroken || !o.Now.Before(s.Next.NotAfter) || o.Now.Before(s.Next.NotBefore) {
 			return Decision{Step: Begin, Why: "the next CA cannot be used"}
 		}
 		return s.published(o, t, Decision{Step: Swap, Why: "the API servers have the next CA"})
-	case Retiring:
+	}
+	// An API server takes no leaf of a CA that has not begun (crypto/x509, Certificate.isValid), whatever the leaf says.
+	if o.Now.Before(s.Current.NotBefore) {
+		return Decision{Step: Begin, Why: "the CA has not begun: it was made by a clock that was ahead"}
+	}
+	if s.Phase() == Retiring {
 		return s.elapsed(o.Now, t.retire(), Decision{Step: Drop, Why: "the leaves of the old CA have run out"})
 	}
 	half := s.Current.NotBefore.Add(s.Current.NotAfter.Sub(s.Current.NotBefore) / 2)

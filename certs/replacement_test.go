@@ -91,17 +91,18 @@ func TestReplacement(t *testing.T) {
 // At half of its life a CA is replaced without anybody asking, long before cert-manager's library would do it at once.
 func TestReplacementByAge(t *testing.T) {
 	l, one := ready(t, interceptor.Funcs{})
-	l.clock.SetTime(epoch.Add(50*day - time.Second))
+	half := epoch.Add(50*day - sooner/2) // it begins sooner than it was made, and ends 100 days later than that
+	l.clock.SetTime(half.Add(-time.Second))
 	if after := l.work(t); after != time.Second {
 		t.Errorf("it wants to be asked after %s", after)
 	}
 	l.want(t, "before", Ready, one.ID)
-	l.clock.SetTime(epoch.Add(50 * day))
+	l.clock.SetTime(half)
 	l.work(t)
 	l.want(t, "half", Publishing, one.ID, l.state(t).Next.ID)
-	l.clock.SetTime(epoch.Add(51 * day))
+	l.clock.SetTime(half.Add(day))
 	l.work(t)
-	if got := l.state(t).Current.NotAfter; !got.Equal(epoch.Add(150 * day)) {
+	if got := l.state(t).Current.NotAfter; !got.Equal(half.Add(100 * day)) {
 		t.Errorf("the next CA ends at %s", got)
 	}
 }
