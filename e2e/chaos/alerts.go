@@ -461,9 +461,11 @@ func (l *lab) beginDrill(ctx context.Context, name string, round int) (mend func
 	case plan.Unrenewed:
 		return cut(one), nil
 	case plan.Refusals:
+		var asked sync.WaitGroup // beside each other, so that all are within the rule's range also where each takes long
 		for range refusalsAsked {
-			l.attack(ctx, plan.Operation{Do: plan.ForceProtected})
+			asked.Go(func() { l.attack(ctx, plan.Operation{Do: plan.ForceProtected}) })
 		}
+		asked.Wait()
 		return func() error { return nil }, nil
 	default:
 		return nil, fmt.Errorf("nobody knows how to begin it")

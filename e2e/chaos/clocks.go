@@ -64,7 +64,7 @@ func (r *replica) moved() error {
 	if err == nil {
 		err = clock.Set(r.ahead, r.gained)
 	}
-	if r.w.Exited() != nil {
+	if err != nil && (r.w.Exited() != nil || processclock.Ended(r.w.PID)) { // it may be known to the kernel before it is to us
 		return nil
 	}
 	return err

@@ -116,7 +116,7 @@ func TestSwapped(t *testing.T) {
 
 // A confirmation ends by a replica's clock: while that is wrong it may be void. Nothing else that is ordinary waits for it.
 func TestClockHoldsUp(t *testing.T) {
-	for verb, want := range map[plan.Verb]result{plan.Confirmed: doneLater, plan.DeletePod: failed, plan.ForceUnprotected: doneLater} {
+	for verb, want := range map[plan.Verb]result{plan.Confirmed: doneLater, plan.ConfirmedVolume: doneLater, plan.DeletePod: failed, plan.ForceUnprotected: doneLater} {
 		l, tries := scripted(), 0
 		l.weather = &weather{ended: map[plan.Scope]time.Time{plan.Clock: time.Now()}}
 		l.insist(t.Context(), verb, func(context.Context) error {

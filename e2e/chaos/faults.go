@@ -77,7 +77,11 @@ func hitReplica(r *replica, f plan.Fault) (mend func(context.Context) error, err
 		return again, r.stop((*podgrace.Webhook).Stop)
 	case plan.PauseReplica:
 		pid := r.process().PID // whoever is paused is not started anew
-		return pause(func() (int, error) { return pid, nil })
+		mend, err := pause(func() (int, error) { return pid, nil })
+		if errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("%w: replica %d has just ended by itself, as it does without an API server when it starts", errNotMade, r.index)
+		}
+		return mend, err
 	case plan.CutReplica:
 		r.link.Hold()
 		return mended(r.link.Release), nil

@@ -35,7 +35,7 @@ const (
 // holdUp are the scopes that may hold an operation up. A confirmation ends by the clock of the replica that judges: for one that is wrong by an hour it has, or is of a time to come.
 func holdUp(v plan.Verb) []plan.Scope {
 	switch {
-	case v == plan.Confirmed:
+	case v == plan.Confirmed || v == plan.ConfirmedVolume:
 		return []plan.Scope{plan.ControlPlane, plan.Clock}
 	case plan.ClassOf(v) == plan.Ordinary:
 		return []plan.Scope{plan.ControlPlane}

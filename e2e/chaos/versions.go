@@ -41,7 +41,7 @@ func otherVersion(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if os.Getenv("PODGRACE_UPGRADE_FROM") == "" {
-		if release, err := (cluster.Command{Dir: root}).Run(ctx, "git", "describe", "--tags", "--abbrev=0", "--match=v*", "HEAD"); err == nil {
+		if release, err := (cluster.Command{Dir: root}).Run(ctx, "git", "describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^"); err == nil {
 			return release, nil
 		}
 	}

@@ -122,6 +122,12 @@ func (c *Clock) Set(wall, monotonic time.Duration) error {
 	return nil
 }
 
+// Ended says whether a process has ended, or is about to: whether the kernel has taken its memory from it.
+func Ended(pid int) bool {
+	maps, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
+	return len(maps) == 0 || err != nil
+}
+
 // page is where the kernel has mapped its functions into a process.
 func page(dir string) (begin, end int64, err error) {
 	maps, err := os.ReadFile(dir + "/maps")

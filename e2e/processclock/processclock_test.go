@@ -120,3 +120,24 @@ func TestCounter(t *testing.T) {
 		}
 	}
 }
+
+// A process that has ended and was not waited for is still there, without its memory.
+func TestEnded(t *testing.T) {
+	c := exec.CommandContext(t.Context(), "true")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(out); err != nil { // it ends with the process, in which its memory goes first
+		t.Fatal(err)
+	}
+	if !Ended(c.Process.Pid) || Ended(os.Getpid()) {
+		t.Errorf("ended: %t; this one: %t", Ended(c.Process.Pid), Ended(os.Getpid()))
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -31,7 +31,7 @@ var notHere = []string{
 	"TestClassOfPodGroups",             // wants an API that is off in 1.36
 	"TestDecisionsAreLoggedAndCounted", // reads the log of the process that it started
 	// They make VolumeAttachments by hand, which this cluster's controllers would detach.
-	"TestOnlyTheVolumeLockAttaches", "TestVolumeLocksAreWrittenByTheVolumeLock", "TestVolumeLockHasWhatItNeeds", "TestAdoptWithItsRole",
+	"TestOnlyTheVolumeLockAttaches", "TestVolumeLocksAreWrittenByTheVolumeLock", "TestVolumeLockHasWhatItNeeds", "TestAdoptWithItsRole", "TestNamesThatKubeletsLookFor",
 	"TestSecondReplica", // starts a replica beside the first: waitReady and the churn have two
 }
 
