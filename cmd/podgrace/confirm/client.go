@@ -184,7 +184,11 @@ func (c *Client) Burden(ctx context.Context, node string) Burden {
 			if a.Spec.Source.PersistentVolumeName != nil {
 				volume = *a.Spec.Source.PersistentVolumeName
 			}
-			b.Attachments = append(b.Attachments, Attachment{Name: a.Name, Volume: volume, Attached: a.Status.Attached, Lock: a.Annotations[v1alpha1.AnnotationVolumeLock]})
+			shown := Attachment{Name: a.Name, Volume: volume, Attached: a.Status.Attached}
+			if a.Status.Attached { // else another node may have been faster, and hold what is named there
+				shown.Lock = a.Annotations[v1alpha1.AnnotationVolumeLock]
+			}
+			b.Attachments = append(b.Attachments, shown)
 		}
 	}
 	slices.SortFunc(b.Attachments, func(a, b Attachment) int { return cmp.Compare(a.Volume, b.Volume) })

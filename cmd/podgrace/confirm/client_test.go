@@ -130,14 +130,15 @@ func TestBurden(t *testing.T) {
 	volume := "pv-1"
 	here := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{v1alpha1.AnnotationVolumeLock: "volume-1"}}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-3", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
 	there := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-4"}}
-	c, kube := client(db, done, web, ledger, here, there, claim("shop", "shared", "pv-2", corev1.ReadWriteMany), claim("shop", "ledger", "pv-3", corev1.ReadWriteOnce))
+	lost := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{v1alpha1.AnnotationVolumeLock: "volume-2"}}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-3"}} // what it names another node holds
+	c, kube := client(db, done, web, ledger, here, there, lost, claim("shop", "shared", "pv-2", corev1.ReadWriteMany), claim("shop", "ledger", "pv-3", corev1.ReadWriteOnce))
 	want := confirm.Burden{
 		Pods: []confirm.BoundPod{
 			{Namespace: "shop", Name: "db-0", Why: "it is a pod of StatefulSet db"},
 			{Namespace: "shop", Name: "ledger", Why: "its claim ledger is ReadWriteOnce"},
 			{Namespace: "shop", Name: "web"},
 		},
-		Attachments: []confirm.Attachment{{Name: "a", Volume: "pv-1", Attached: true, Lock: "volume-1"}},
+		Attachments: []confirm.Attachment{{Name: "c", Volume: "inline"}, {Name: "a", Volume: "pv-1", Attached: true, Lock: "volume-1"}},
 	}
 	if diff := cmp.Diff(want, c.Burden(t.Context(), "worker-3")); diff != "" {
 		t.Error(diff)
