@@ -19,7 +19,9 @@ type Leaving struct {
 	// Locks are deleted once the driver is not gated: they are of no VolumeAttachment any more, and gate nothing.
 	Locks []v1alpha1.VolumeLock
 	// Attached are the VolumeLocks that go when the pods of their VolumeAttachments end.
-	Attached  int
+	Attached int
+	// Marked are VolumeAttachments with the volume lock's finalizer and without a VolumeLock: their volumes were to be taken for them when others were faster.
+	Marked    int
 	Obstacles []Obstacle
 }
 
@@ -57,6 +59,13 @@ func Leave(f *Facts, despite ...Code) *Leaving {
 }
 
 func (l *Leaving) locks(f *Facts, gated bool) {
+	for i := range f.Attachments {
+		a := &f.Attachments[i]
+		holds := func(lock v1alpha1.VolumeLock) bool { return volumelock.Holder(&lock).Name == a.Name }
+		if a.Spec.Attacher == f.Driver && slices.Contains(a.Finalizers, v1alpha1.FinalizerVolumeLock) && !slices.ContainsFunc(f.Locks, holds) {
+			l.Marked++
+		}
+	}
 	for i := range f.Locks {
 		lock := &f.Locks[i]
 		if lock.Spec.Driver != f.Driver {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -193,5 +194,24 @@ func TestLockOfBefore(t *testing.T) {
 		if standing := !tc.refused && !tc.replaced; p.Refused() != tc.refused || len(p.Replaced) != len(p.Locks) || len(p.Locks) > 0 != tc.replaced || p.Standing > 0 != standing {
 			t.Errorf("%s: %+v", name, p)
 		}
+	}
+}
+
+// Who leaves is told of finalizers that only the volume lock takes away, also where nobody holds a volume any more.
+func TestLeaveTellsOfFinalizers(t *testing.T) {
+	t.Parallel()
+	of := func(name, driver string, finalizers ...string) storagev1.VolumeAttachment {
+		return storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver}}
+	}
+	held := v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: "volume-1"}, Spec: v1alpha1.VolumeLockSpec{Driver: driver, Attachment: v1alpha1.AttachmentReference{Name: "holds"}}}
+	f := &Facts{Driver: driver, Object: &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}, Locks: []v1alpha1.VolumeLock{held},
+		Attachments: []storagev1.VolumeAttachment{of("holds", driver, v1alpha1.FinalizerVolumeLock), of("lost", driver, v1alpha1.FinalizerVolumeLock), of("waits", driver), of("other", "x", v1alpha1.FinalizerVolumeLock)}}
+	l := Leave(f)
+	if l.Refused() || l.Attached != 1 || l.Marked != 1 || !strings.Contains(l.Text(console.Style{}), "1 VolumeAttachment has the volume lock's without a VolumeLock") {
+		t.Errorf("%+v\n%s", l, l.Text(console.Style{}))
+	}
+	f.Attachments = f.Attachments[:1]
+	if l := Leave(f); l.Marked != 0 || strings.Contains(l.Text(console.Style{}), "Finalizers") {
+		t.Errorf("without any: %+v", l)
 	}
 }

@@ -115,6 +115,9 @@ func (l *Leaving) Text(style console.Style) string {
 	if l.Attached > 0 {
 		page.Row("Attached", fmt.Sprintf("%s until the pods end. Let the volume lock run with the driver in --drivers until then, and give this command again: it deletes their VolumeLocks.", console.Plural(l.Attached, "volume stays attached", "volumes stay attached")))
 	}
+	if l.Marked > 0 {
+		page.Row("Finalizers", fmt.Sprintf("%s the volume lock's without a VolumeLock. Let it run with the driver in --drivers until they are deleted (kubectl get volumeattachments), which takes the finalizer away: nobody else does.", console.Plural(l.Marked, "VolumeAttachment has", "VolumeAttachments have")))
+	}
 	obstacles(page, l.Obstacles)
 	return page.String()
 }
