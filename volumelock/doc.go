@@ -111,8 +111,8 @@
 // Nobody else writes the status of a gated driver's VolumeAttachments: not the attach/detach controller, which only makes and deletes them. An external-attacher that runs beside this one for a
 // driver without ControllerPublish says attached of whatever is not, without a finalizer (its trivial handler), and so do other hands. That is found: where nobody holds the volume
 // it is taken for the node that has it now, and where another node does it is withdrawn, again every ten seconds, and Conflict is said. By then a kubelet may have begun to mount: it takes
-// a policy on volumeattachments/status to prevent it. That one may go by the user and by spec.attacher, or, but for volumes that several nodes may have, by what is on each
-// VolumeAttachment before this attacher says attached: its finalizer and its annotation.
+// a policy on volumeattachments/status to prevent it. That one goes by the user and by spec.attacher: the finalizer and the annotation are also on a VolumeAttachment for which the volume was to
+// be taken when another was faster.
 //
 // What holds, whatever happens (history_test.go): at most one node has a volume mounted that it can write to. What is assumed is in volumelocktest/world.go: one machine for each Node, and no hand
 // that sets VolumeAttachment.status.attached, or deletes a VolumeLock, while something goes wrong elsewhere. The second is refused to others

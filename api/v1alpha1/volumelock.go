@@ -7,9 +7,9 @@ import (
 
 // Finalizer and annotations of the volume lock.
 const (
-	// FinalizerVolumeLock is on a VolumeAttachment before it is attached, so that its deletion is seen before it is gone.
+	// FinalizerVolumeLock is on a VolumeAttachment before it is attached, so that its deletion is seen before it is gone; also on one for which the volume was to be taken while another was faster.
 	FinalizerVolumeLock = "podgrace.dev/volume-lock"
-	// AnnotationVolumeLock of a VolumeAttachment is the name of the VolumeLock that it is attached by.
+	// AnnotationVolumeLock of a VolumeAttachment is the name of the VolumeLock that it is attached by, if it is attached. Who holds that VolumeLock only that itself says.
 	AnnotationVolumeLock = "podgrace.dev/volume-lock"
 	// AnnotationConfirmRelease of a VolumeLock is a person's word that its node does not use the volume and can't: LOCK-UID/ATTACHMENT-UID/SINCE, its own UID and what status.release has.
 	AnnotationConfirmRelease = "podgrace.dev/confirm-release"

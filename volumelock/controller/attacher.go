@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -270,10 +271,24 @@ func (x *Attacher) both(one, other func() error) error {
 	if x.inTurns != nil {
 		return x.inTurns(one, other)
 	}
-	done := make(chan error, 1)
-	go func() { done <- other() }()
-	err := one()
-	return errors.Join(err, <-done)
+	var err error
+	var raised any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				raised = fmt.Sprintf("%v\n%s", r, debug.Stack())
+			}
+		}()
+		err = other()
+	}()
+	first := one()
+	<-done
+	if raised != nil {
+		panic(raised) // here it is recovered (controller-runtime), and there it would end the process
+	}
+	return errors.Join(first, err)
 }
 
 // driver is the CSIDriver of a name; nil: there is none.

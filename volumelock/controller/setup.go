@@ -28,6 +28,7 @@ const (
 	byNode   = "node"   // VolumeAttachments, VolumeLocks, and FenceReceipts by its UID
 	byHandle = "handle" // PersistentVolumes
 	byDriver = "driver" // VolumeAttachments, VolumeLocks
+	byHolder = "holder" // VolumeLocks
 )
 
 // concurrent is how many of each kind are decided about at once.
@@ -49,6 +50,7 @@ var indexes = []index{
 	{&storagev1.VolumeAttachment{}, byNode, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }},
 	{&storagev1.VolumeAttachment{}, byDriver, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.Attacher} }},
 	{&v1alpha1.VolumeLock{}, byDriver, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Driver} }},
+	{&v1alpha1.VolumeLock{}, byHolder, func(o client.Object) []string { return []string{volumelock.Holder(o.(*v1alpha1.VolumeLock)).Name} }},
 	{&v1alpha1.VolumeLock{}, byNode, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Node.Name} }},
 	{&v1alpha1.FenceReceipt{}, byNode, func(o client.Object) []string {
 		if n := o.(*v1alpha1.FenceReceipt).Spec.Node; n != nil {
@@ -126,7 +128,7 @@ func (x *Attacher) news(ctx context.Context, was, is *storagev1.VolumeAttachment
 	switch {
 	case is.ResourceVersion == was.ResourceVersion: // it is looked at now and then whatever happens
 		return true
-	case is.UID != was.UID || is.DeletionTimestamp != nil:
+	case is.UID != was.UID || is.DeletionTimestamp != nil || volumelock.OwnAttacher(is) != volumelock.OwnAttacher(was):
 		return true
 	case is.Status.Attached:
 		return !volumelock.Settled(x.lockNow(ctx, volumelock.LockFor(is, nil)), is, x.nodeNow(ctx, is.Spec.NodeName))
@@ -227,7 +229,7 @@ func cached[T client.Object](ctx context.Context, from client.Reader, name strin
 	return o
 }
 
-// lockOf is the lock that an attachment has to do with, if that is any news to it. It is none as long as it is attached, and not deleted; nor to a lock that is held by another one.
+// lockOf is the lock that an attachment holds, also where its PersistentVolume is gone, if that is any news to it. It is none as long as it is attached, and not deleted.
 func (x *Attacher) lockOf(ctx context.Context, o client.Object) []reconcile.Request {
 	a := o.(*storagev1.VolumeAttachment)
 	if !slices.Contains(x.Drivers, a.Spec.Attacher) {
@@ -237,14 +239,12 @@ func (x *Attacher) lockOf(ctx context.Context, o client.Object) []reconcile.Requ
 	if now != nil && now.UID == a.UID && now.DeletionTimestamp == nil && now.Status.Attached {
 		return nil
 	}
-	name := volumelock.LockFor(a, nil)
-	if name == "" {
-		name = volumelock.LockFor(a, cached(ctx, x.Cache, volumeOf(a), &corev1.PersistentVolume{}))
-	}
-	if lock := x.lockNow(ctx, name); lock == nil || x.atRest(ctx, lock) { // one that comes has an event of its own
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+	return requests(x.locks(ctx, byHolder, a.Name), func(l *v1alpha1.VolumeLock) string { // one that comes has an event of its own
+		if x.atRest(ctx, l) {
+			return ""
+		}
+		return l.Name
+	})
 }
 
 // attachmentsBy are the VolumeAttachments of a driver, whose CSIDriver may not be gated any more.

@@ -115,6 +115,11 @@ func TestNews(t *testing.T) {
 	if !c.news(ctx, now, now) || !c.news(ctx, now, finalized) || !c.news(ctx, finalized, made) {
 		t.Error("of an attachment that is looked at again, is withdrawn, or has lost its finalizer, nobody takes notice")
 	}
+	own := finalized.DeepCopy()
+	own.Finalizers = append(own.Finalizers, "external-attacher/nfs-csi-k8s-io")
+	if !c.news(ctx, own, finalized) || !c.news(ctx, finalized, own) {
+		t.Error("when an attacher of the driver's own comes and goes nobody takes notice")
+	}
 	if !c.atRest(ctx, c.lock()) || len(c.waitingFor(ctx, c.lock())) > 0 || len(c.lockOf(ctx, now)) > 0 {
 		t.Error("the lock of what was attached is looked at")
 	}
@@ -129,6 +134,18 @@ func TestNews(t *testing.T) {
 			c.detach("a")
 			if looked := c.lockOf(ctx, was); !c.news(ctx, was, c.attachment("a")) || len(looked) != 1 || looked[0].Name != l.Name || len(c.waitingFor(ctx, l)) == 0 {
 				t.Errorf("of a deletion nobody takes notice, or the lock by %v", looked)
+			}
+		},
+		"the attachment is gone before it was marked, and its PersistentVolume with it": func(c *cluster, l *v1alpha1.VolumeLock) {
+			was := c.attachment("a")
+			was.Annotations, was.Finalizers = nil, nil
+			c.must(c.Client.Update(ctx, was))
+			c.must(c.Client.Delete(ctx, was))
+			pv, err := read(ctx, c.Live, volumeOf(was), &corev1.PersistentVolume{})
+			c.must(err)
+			c.must(c.Client.Delete(ctx, pv))
+			if looked := c.lockOf(ctx, was); len(looked) != 1 || looked[0].Name != l.Name {
+				t.Errorf("the lock is not looked at, but %v", looked)
 			}
 		},
 		"the CSIDriver is another one": func(c *cluster, _ *v1alpha1.VolumeLock) { c.makeDriver("driver-2", true) },
