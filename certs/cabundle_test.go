@@ -174,7 +174,7 @@ func TestCABundleIsWrittenAndRepaired(t *testing.T) {
 		t.Fatalf("got %+v, %v", v.Webhooks, err)
 	}
 	l.clock.SetTime(epoch.Add(2 * day))
-	if after := l.work(t); after != 48*day - sooner/2 {
+	if after := l.work(t); after != 48*day-sooner/2 {
 		t.Errorf("it wants to be asked after %s", after)
 	}
 	v.Webhooks[0].ClientConfig.CABundle = nil
