@@ -28,7 +28,7 @@ func TestReport(t *testing.T) {
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
 		"one of 100, median 150.0 ms 100.0 ms 1.50 2.0 met", "one of 100, p99 297.0 ms 198.0 ms 1.50 2.0 met", "all of 500 at once, median of 3 5000.0 ms 1000.0 ms 5.00 2.0 NOT met",
-		"with 1800 volumes of 8 nodes held, of which 0.8 a second report: 10.0% of a core, 64 MiB of memory (RSS); the highest was 80 MiB (goal: 256 MiB, the container's limit: met)",
+		"with 1800 volumes of 8 nodes held, of which 0.8 a second report: 10.0% of a core, 64 MiB of memory (RSS); the highest was 80 MiB (goal: 384 MiB, the container's limit: met)",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, out.String())

@@ -14,7 +14,7 @@ import (
 const goal = 2.0
 
 // memoryGoal is what the volume lock may use with the volumes held: the limit of its container (deploy/components/volumelock/deployment.yaml), in bytes.
-const memoryGoal = 256 << 20
+const memoryGoal = 384 << 20
 
 // result is what was measured.
 type result struct {
