@@ -60,7 +60,8 @@ func (l *Lab) Create(ctx context.Context) (*Cluster, error) {
 }
 
 // clusterConfig is kind's configuration. There is one of each controller, so they elect no leader: one that could not renew its lease in
-// time, on a machine that does other things besides, would end itself. Our image has a network of its own and no CoreDNS, and a containerd that has to be told
+// time, on a machine that does other things besides, would end itself. And etcd does not wait for the disk, as envtest's does not either: nobody needs what is in it after a crash, and where many write to the disk
+// it would give up on requests ("etcdserver: request timed out"). Our image has a network of its own and no CoreDNS, and a containerd that has to be told
 // where registries are described, as kind's own looks there by itself.
 func clusterConfig(ours bool) string {
 	text := `kind: Cluster
@@ -74,6 +75,7 @@ kubeadmConfigPatches:
   kind: ClusterConfiguration
   controllerManager: {extraArgs: [{name: leader-elect, value: "false"}]}
   scheduler: {extraArgs: [{name: leader-elect, value: "false"}]}
+  etcd: {local: {extraArgs: [{name: unsafe-no-fsync, value: "true"}]}}
 `
 	if ours {
 		text += `- |
