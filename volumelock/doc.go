@@ -18,8 +18,11 @@
 // Two things nobody has to read who takes a volume of which the informer knows no lock. That there is none creating it asks. And what the VolumeAttachment is may the informer say: the next write of
 // it, which comes before attached is said or says that, names the resourceVersion that the informer had, and proves that it was so all the while; the PersistentVolume and the Node are read later than the informer
 // heard of it. A lock for one that is gone may be made then, as by any slow
-// replica: nobody mounts by it, and it is released as any other. It hardly is: the attach/detach controller deletes one once the Node lists the volume no more, which is read later, and then nothing is taken. The CSIDriver has to be read before the lock is made, which has its UID, and
-// before the Node, since what that listed earlier its kubelet may have mounted without asking. By that informer nothing else is written, and no alarm raised.
+// replica: nobody mounts by it, and it is released as any other. It hardly is: the attach/detach controller deletes one once the Node lists the volume no more, which is read later, and then nothing is taken. By that informer nothing else is written, and no alarm raised.
+//
+// The CSIDriver has to be read before the lock is made, which has its UID, and before the Node, since what that listed earlier its kubelet may have mounted without asking. It may be read beside the Node where the informer had it before, gated,
+// and has told the UID that is read: then it was there, and gated, from before the Node was read, since neither attachRequired nor a UID changes. (When the mark of an adopted one went and came back meanwhile
+// nothing begins anew, see below.)
 //
 // Where several decide at once they may share a read, which has to begin after each of them has read what comes before it.
 //

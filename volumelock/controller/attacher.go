@@ -226,15 +226,24 @@ func (x *Attacher) look(ctx context.Context, name string, ask bool) (*subject, e
 	return about, nil
 }
 
-// readBeside reads what else an attachment is decided by that the informer tells, and of which it knows no lock: the driver before the node. The volume may be read before or after both.
+// readBeside reads what else an attachment is decided by that the informer tells, and of which it knows no lock, all at once. That the driver is read before the node shows the informer's, which
+// is from before both: where it is gated, and the one that is there. Where it is not the node is read once more.
 func (x *Attacher) readBeside(ctx context.Context, about *subject) error {
-	err := x.both(
-		func() (err error) { about.driver, err = x.driver(ctx, about.attachment.Spec.Attacher); return err },
-		func() (err error) { about.volume, err = x.volume(ctx, about.attachment); return err })
-	if err == nil {
-		about.node, err = x.node(ctx, about.attachment.Spec.NodeName)
+	name := about.attachment.Spec.Attacher
+	before, err := read(ctx, x.Cache, name, &storagev1.CSIDriver{})
+	if err != nil {
+		return err
 	}
-	return err
+	node := func() (err error) { about.node, err = x.node(ctx, about.attachment.Spec.NodeName); return err }
+	err = x.both(node, func() error {
+		return x.both(
+			func() (err error) { about.driver, err = x.driver(ctx, name); return err },
+			func() (err error) { about.volume, err = x.volume(ctx, about.attachment); return err })
+	})
+	if err != nil || before != nil && volumelock.Conflict(name, before, nil) == "" && before.UID == uid(about.driver) {
+		return err
+	}
+	return node()
 }
 
 // readInOrder reads all that an attachment is decided by. The attachment is nil if there is none.

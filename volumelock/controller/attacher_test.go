@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -245,6 +246,46 @@ func TestRequests(t *testing.T) {
 	c.detach("a")
 	if looked := c.lockOf(context.Background(), c.attachment("a")); len(looked) != 1 || looked[0].Name != c.lock().Name {
 		t.Errorf("of an attachment that is deleted %v are looked at", looked)
+	}
+}
+
+// TestNodeBeforeDriver: what a Node listed while its driver was another CSIDriver, which did not gate, its kubelet may have mounted without asking. Where the informer does not show that the CSIDriver is the one
+// that was there before, it is read once more.
+func TestNodeBeforeDriver(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]*storagev1.CSIDriver{
+		"the one that is read": {ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "driver-1", Annotations: adopted("driver-1")}},
+		"another":              {ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "driver-0", Annotations: adopted("driver-0")}},
+		"not adopted yet":      {ObjectMeta: metav1.ObjectMeta{Name: driver, UID: "driver-1"}},
+		"none":                 nil,
+	} {
+		c := newCluster(t)
+		c.attach("a")
+		c.reports("a", inUse)
+		c.inTurns = func(one, other func() error) error { // the Node first
+			err := one()
+			if c.lock() == nil {
+				c.reports("a")
+			}
+			return errors.Join(err, other())
+		}
+		informer := c.Cache.(client.WithWatch)
+		c.Cache = interceptor.NewClient(informer, interceptor.Funcs{Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			switch o, isDriver := into.(*storagev1.CSIDriver); {
+			case !isDriver:
+				return informer.Get(ctx, key, into, options...)
+			case before == nil:
+				return apierrors.NewNotFound(storagev1.Resource("csidrivers"), key.Name)
+			default:
+				before.DeepCopyInto(o)
+				return nil
+			}
+		}})
+		_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}})
+		c.must(err)
+		if taken := c.lock() != nil; taken != (name == "the one that is read") {
+			t.Errorf("the informer has %s: taken by a Node that was read before the driver: %t", name, taken)
+		}
 	}
 }
 
