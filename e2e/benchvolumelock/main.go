@@ -15,7 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/cmd/memory"
@@ -85,10 +85,8 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 		return err
 	}
 	b := &bench{options: o, cluster: c, watcher: watcher{waiting: map[string]chan time.Time{}}, began: metav1.Now().Rfc3339Copy()}
-	config := rest.CopyConfig(c.Config)
-	config.QPS = -1
-	if b.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return fmt.Errorf("make a client: %w", err)
+	if b.kube, err = unlimited(c.Kubeconfig); err != nil {
+		return err
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -102,10 +100,18 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	if _, err := b.kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: beside}}, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("make CSIDriver %s: %w", beside, err)
 	}
-	if err := watch(ctx, b.kube, b.watcher.see, trivial(ctx, b.kube)); err != nil {
+	kubeconfig, err := c.TokenKubeconfig(ctx, "podgrace-system", "podgrace-volumelock")
+	if err != nil {
 		return err
 	}
-	l, err := b.start(ctx)
+	attacher, err := unlimited(kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := watch(ctx, b.kube, b.watcher.see, trivial(ctx, attacher)); err != nil {
+		return err
+	}
+	l, err := b.start(ctx, kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -129,14 +135,24 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	return report(out, o, r)
 }
 
+// unlimited is a client of a kubeconfig that waits for no rate limit of its own.
+func unlimited(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return kube, nil
+}
+
 // start starts the volume lock, which is told of the memory limit that its container has.
-func (b *bench) start(ctx context.Context) (*podgrace.VolumeLock, error) {
+func (b *bench) start(ctx context.Context, kubeconfig string) (*podgrace.VolumeLock, error) {
 	if err := os.Setenv(memory.Variable, strconv.Itoa(memoryGoal)); err != nil {
 		return nil, fmt.Errorf("tell of the memory limit: %w", err)
-	}
-	kubeconfig, err := podgrace.VolumeLockKubeconfig(b.cluster)
-	if err != nil {
-		return nil, err
 	}
 	program, err := podgrace.BuildVolumeLock(ctx, filepath.Join(b.cluster.Dir, "bin"))
 	if err != nil {

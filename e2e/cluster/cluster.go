@@ -16,10 +16,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -178,6 +181,28 @@ func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
 	path := filepath.Join(c.Dir, fileName(user)+".kubeconfig")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return "", fmt.Errorf("writing the kubeconfig of %s: %w", user, err)
+	}
+	return path, nil
+}
+
+// TokenKubeconfig writes a kubeconfig with a token of a service account, as its pods have one, and returns its path. The API server remembers a token for some seconds; a client certificate it verifies with each
+// request, which costs more than many a read.
+func (c *Cluster) TokenKubeconfig(ctx context.Context, namespace, name string) (string, error) {
+	day := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
+	token, err := c.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, day, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("asking for a token of service account %s/%s: %w", namespace, name, err)
+	}
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
+	if err != nil {
+		return "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	path := filepath.Join(c.Dir, namespace+"-"+name+"-token.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return "", fmt.Errorf("writing the kubeconfig of service account %s/%s: %w", namespace, name, err)
 	}
 	return path, nil
 }
