@@ -219,8 +219,15 @@ func Ungated(w *World, m *Machine, v, cut, how int) {
 		look = func() {}
 	}
 	boot := func() {}
-	if how >= 2 && !m.terminated {
-		boot = func() { m.stop(); m.start(w); m.sync(w) }
+	if how >= 2 {
+		boot = func() {
+			if m.terminated { // while somebody looked, others may do what they like
+				return
+			}
+			m.stop()
+			m.start(w)
+			m.sync(w)
+		}
 	}
 	release := func() { w.Whole(&Attacher{}, "") }
 	answer := func() { m.sync(w); release(); release() }
