@@ -60,6 +60,47 @@ var indexes = []index{
 	}},
 }
 
+// wiring is one controller: what it decides about, which events of that it heeds, whose events else have it decide, and how it does.
+type wiring struct {
+	name      string
+	of        client.Object
+	heeds     predicate.Funcs
+	beside    []watch
+	reconcile reconcile.Func
+}
+
+// watch is a kind of objects whose events are news to others, and to which.
+type watch struct {
+	of   client.Object
+	news handler.MapFunc
+}
+
+// wirings are all that is watched, and what is looked at when it changes: for the manager, and for the test that no event is swallowed which matters (filters_test.go).
+func (x *Attacher) wirings(ctx context.Context) []wiring {
+	return []wiring{
+		{name: "volumeattachment", of: &storagev1.VolumeAttachment{}, reconcile: x.ReconcileAttachment,
+			heeds: predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+				return x.news(ctx, e.ObjectOld.(*storagev1.VolumeAttachment), e.ObjectNew.(*storagev1.VolumeAttachment))
+			}},
+			beside: []watch{
+				{&v1alpha1.VolumeLock{}, x.waitingFor},
+				{&corev1.PersistentVolume{}, x.attachmentsOf},
+				{&corev1.Node{}, x.attachmentsOn},
+				{&storagev1.CSIDriver{}, x.attachmentsBy},
+			}},
+		{name: "volumelock", of: &v1alpha1.VolumeLock{}, reconcile: x.ReconcileLock,
+			heeds: predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool {
+				return e.IsInInitialList || !x.atRest(ctx, e.Object.(*v1alpha1.VolumeLock))
+			}},
+			beside: []watch{
+				{&storagev1.VolumeAttachment{}, x.lockOf},
+				{&corev1.Node{}, x.heldBy},
+				{&storagev1.CSIDriver{}, x.locksBy},
+				{&v1alpha1.FenceReceipt{}, x.heldByFenced},
+			}},
+	}
+}
+
 // SetUp has the manager run the attacher.
 func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 	for _, index := range indexes {
@@ -67,30 +108,14 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 			return fmt.Errorf("index %T by %s: %w", index.of, index.field, err)
 		}
 	}
-	options := controller.Options{MaxConcurrentReconciles: concurrent}
-	err := ctrl.NewControllerManagedBy(mgr).Named("volumeattachment").WithOptions(options).
-		For(&storagev1.VolumeAttachment{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-			return x.news(ctx, e.ObjectOld.(*storagev1.VolumeAttachment), e.ObjectNew.(*storagev1.VolumeAttachment))
-		}})).
-		Watches(&v1alpha1.VolumeLock{}, handler.EnqueueRequestsFromMapFunc(x.waitingFor)).
-		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOf)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOn)).
-		Watches(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsBy)).
-		Complete(reconcile.Func(x.ReconcileAttachment))
-	if err != nil {
-		return fmt.Errorf("watch VolumeAttachments: %w", err)
-	}
-	err = ctrl.NewControllerManagedBy(mgr).Named("volumelock").WithOptions(options).
-		For(&v1alpha1.VolumeLock{}, builder.WithPredicates(predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool {
-			return e.IsInInitialList || !x.atRest(ctx, e.Object.(*v1alpha1.VolumeLock))
-		}})).
-		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(x.lockOf)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.heldBy)).
-		Watches(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(x.locksBy)).
-		Watches(&v1alpha1.FenceReceipt{}, handler.EnqueueRequestsFromMapFunc(x.heldByFenced)).
-		Complete(reconcile.Func(x.ReconcileLock))
-	if err != nil {
-		return fmt.Errorf("watch VolumeLocks: %w", err)
+	for _, w := range x.wirings(ctx) {
+		build := ctrl.NewControllerManagedBy(mgr).Named(w.name).WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).For(w.of, builder.WithPredicates(w.heeds))
+		for _, b := range w.beside {
+			build = build.Watches(b.of, handler.EnqueueRequestsFromMapFunc(b.news))
+		}
+		if err := build.Complete(w.reconcile); err != nil {
+			return fmt.Errorf("watch for the controller %s: %w", w.name, err)
+		}
 	}
 	return nil
 }
