@@ -383,7 +383,7 @@ func Finalized(a *storagev1.VolumeAttachment) bool {
 	return x.kept() && Ours(a)
 }
 
-// AtRest says whether a lock is held as it should be, so that Release would write nothing and wait for nothing. The lock's message and conditions may be left out, and the Node's heartbeat.
+// AtRest says whether a lock is held as it should be, so that Release would write nothing and wait for nothing. The Node's heartbeat may be left out.
 func AtRest(f ReleaseFacts) bool {
 	d := Release(f)
 	return d.Reason == inUse && d.Write == nil && !Unsettled(f.Lock)

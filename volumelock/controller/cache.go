@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -98,9 +99,15 @@ func keepDriver(o *storagev1.CSIDriver) *storagev1.CSIDriver {
 	return kept
 }
 
+// keepLock keeps what tells whether it is at rest (volumelock.AtRest): of its condition only whether it is there.
 func keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
 	kept := &v1alpha1.VolumeLock{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: o.Spec, Status: o.Status}
-	kept.Status.Message, kept.Status.Conditions = "", nil
+	kept.Status.Conditions = nil
+	for _, c := range o.Status.Conditions {
+		if c.Type == v1alpha1.ConditionConflict {
+			kept.Status.Conditions = append(kept.Status.Conditions, metav1.Condition{Type: c.Type, Status: c.Status})
+		}
+	}
 	return kept
 }
 

@@ -158,7 +158,9 @@ func (x *Attacher) news(ctx context.Context, was, is *storagev1.VolumeAttachment
 	case is.Status.Attached:
 		return !volumelock.Settled(x.lockNow(ctx, volumelock.LockFor(is, nil)), is, x.nodeNow(ctx, is.Spec.NodeName))
 	}
-	return was.Status.Attached || !volumelock.Finalized(is)
+	said := is.Status.AttachError // by others, if it is not what we have said of it: then it is taken back
+	return was.Status.Attached || !volumelock.Finalized(is) || said != nil && said.Message != x.saidOf(is).refusal.Message ||
+		volumelock.Ours(was) && volumelock.LockFor(was, nil) != volumelock.LockFor(is, nil)
 }
 
 // atRest says whether a lock is held as it should be by all that informers know. Which is late has an event of its own yet, by which the lock is looked at (lockOf, heldBy, locksBy).
@@ -170,23 +172,25 @@ func (x *Attacher) atRest(ctx context.Context, l *v1alpha1.VolumeLock) bool {
 	})
 }
 
-// waitingFor are the VolumeAttachments for the volume of a lock, also by another PersistentVolume. To the one that holds it, and is attached or about to be, it is no news.
+// waitingFor are the VolumeAttachments for the volume of a lock, also by another PersistentVolume. To the one that holds it, and is attached or about to be, it is no news; but it was not about to be while
+// the lock said of it that it is deleted.
 func (x *Attacher) waitingFor(ctx context.Context, o client.Object) (all []reconcile.Request) {
-	lock := x.lockNow(ctx, o.GetName())
+	was := o.(*v1alpha1.VolumeLock)
+	lock := x.lockNow(ctx, was.Name)
 	name := func(a *storagev1.VolumeAttachment) string {
-		if volumelock.HeldBy(lock, a) && (!a.Status.Attached || volumelock.Settled(lock, a, x.nodeNow(ctx, a.Spec.NodeName))) {
+		if volumelock.HeldBy(lock, a) && (volumelock.Holder(was).UID != a.UID || was.Status.Release == nil) && (!a.Status.Attached || volumelock.Settled(lock, a, x.nodeNow(ctx, a.Spec.NodeName))) {
 			return ""
 		}
 		return a.Name
 	}
 	var volumes corev1.PersistentVolumeList
-	if err := x.Cache.List(ctx, &volumes, client.MatchingFields{byLock: o.GetName()}); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "list PersistentVolumes", "lock", o.GetName())
+	if err := x.Cache.List(ctx, &volumes, client.MatchingFields{byLock: was.Name}); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "list PersistentVolumes", "lock", was.Name)
 	}
 	for i := range volumes.Items {
 		all = append(all, requests(x.attachments(ctx, byVolume, volumes.Items[i].Name), name)...)
 	}
-	if holder := cached(ctx, x.Cache, volumelock.Holder(o.(*v1alpha1.VolumeLock)).Name, &storagev1.VolumeAttachment{}); holder != nil { // whatever its PersistentVolume is
+	if holder := cached(ctx, x.Cache, volumelock.Holder(was).Name, &storagev1.VolumeAttachment{}); holder != nil { // whatever its PersistentVolume is
 		all = append(all, requests([]storagev1.VolumeAttachment{*holder}, name)...)
 	}
 	return all
@@ -254,14 +258,10 @@ func cached[T client.Object](ctx context.Context, from client.Reader, name strin
 	return o
 }
 
-// lockOf is the lock that an attachment holds, also where its PersistentVolume is gone, if that is any news to it. It is none as long as it is attached, and not deleted.
+// lockOf is the lock that an attachment holds, also where its PersistentVolume is gone, if that is any news to it.
 func (x *Attacher) lockOf(ctx context.Context, o client.Object) []reconcile.Request {
 	a := o.(*storagev1.VolumeAttachment)
 	if !slices.Contains(x.Drivers, a.Spec.Attacher) {
-		return nil
-	}
-	now := cached(ctx, x.Cache, a.Name, &storagev1.VolumeAttachment{})
-	if now != nil && now.UID == a.UID && now.DeletionTimestamp == nil && now.Status.Attached {
 		return nil
 	}
 	return requests(x.locks(ctx, byHolder, a.Name), func(l *v1alpha1.VolumeLock) string { // one that comes has an event of its own

@@ -3,16 +3,19 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/volumelock"
@@ -171,6 +174,72 @@ func TestNews(t *testing.T) {
 	c.must(c.Client.Delete(ctx, l))
 	if looked := c.waitingFor(ctx, l); len(looked) == 0 || looked[0].Name != now.Name || !c.news(ctx, finalized, now) {
 		t.Errorf("when the lock is deleted %v are looked at", looked)
+	}
+}
+
+// TestNewsByHand: what others write beside is noticed, and what has become of it.
+func TestNewsByHand(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	held := func() *cluster {
+		c := newCluster(t)
+		c.attach("a")
+		c.reports("a", inUse)
+		c.settle()
+		return c
+	}
+	looks := func(c *cluster, what string, at []reconcile.Request, name string) {
+		if !slices.Contains(at, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}) {
+			c.t.Errorf("%s: %v are looked at, and not %s", what, at, name)
+		}
+	}
+	edit := func(c *cluster, finalizers ...string) (was, is *storagev1.VolumeAttachment) {
+		was = c.attachment("a")
+		is = was.DeepCopy()
+		is.Finalizers = append([]string{v1alpha1.FinalizerVolumeLock}, finalizers...)
+		c.must(c.Client.Update(ctx, is))
+		return was, is
+	}
+
+	c := held()
+	_, is := edit(c, "external-attacher/nfs-csi-k8s-io")
+	looks(c, "an attacher of the driver's own comes", c.lockOf(ctx, is), c.lock().Name)
+	c.settle()
+	if l := c.lock(); !meta.IsStatusConditionTrue(l.Status.Conditions, v1alpha1.ConditionConflict) {
+		t.Fatalf("the lock says %+v", l.Status)
+	}
+	_, is = edit(c)
+	looks(c, "it goes", c.lockOf(ctx, is), c.lock().Name)
+
+	c = held()
+	l := c.lock()
+	l.Status.Message = "by hand"
+	if c.atRest(ctx, kept(t, l).(*v1alpha1.VolumeLock)) {
+		t.Error("a lock that says what nobody waits for is at rest")
+	}
+
+	c = held() // and what follows is about an attachment that is not attached
+	a := c.attachment("a")
+	a.Status.Attached = false
+	c.must(c.Client.Status().Update(ctx, a))
+	l = c.lock()
+	if looked := c.waitingFor(ctx, l); len(looked) > 0 {
+		t.Errorf("%v are looked at when the volume is taken", looked)
+	}
+	l.Status.Release = &v1alpha1.VolumeRelease{Attachment: a.UID}
+	looks(c, "somebody has taken status.release away", c.waitingFor(ctx, l), a.Name)
+	said := a.DeepCopy()
+	said.ResourceVersion, said.Status.AttachError = "said", &storagev1.VolumeError{Message: "by hand"}
+	if !c.news(ctx, a, said) {
+		t.Error("nobody notices that somebody says why it is not attached")
+	}
+	if c.said(a, volumelock.Say{Error: "by hand"}); c.news(ctx, a, said) {
+		t.Error("what we say ourselves is news")
+	}
+	marked := a.DeepCopy()
+	marked.ResourceVersion, marked.Annotations = "marked", map[string]string{v1alpha1.AnnotationVolumeLock: "another"}
+	if !c.news(ctx, a, marked) {
+		t.Error("nobody notices that it is marked as another lock's")
 	}
 }
 
