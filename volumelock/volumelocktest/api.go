@@ -159,8 +159,8 @@ func (w status) Update(_ context.Context, o client.Object, _ ...client.SubResour
 	})
 }
 
-// merge is a stored object with a patch, if it is as the patch says it was read.
-func merge[T client.Object](stored, into T, o client.Object, patch client.Patch) (T, error) {
+// Merge is a stored object with a patch, if it is as the patch says it was read.
+func Merge[T client.Object](stored, into T, o client.Object, patch client.Patch) (T, error) {
 	data, err := patch.Data(o)
 	if err != nil {
 		return into, err
@@ -192,7 +192,7 @@ func (a *API) Patch(_ context.Context, o client.Object, patch client.Patch, _ ..
 		if stored == nil {
 			return absent(o.GetName())
 		}
-		c, err := merge(stored, &storagev1.VolumeAttachment{}, o, patch)
+		c, err := Merge(stored, &storagev1.VolumeAttachment{}, o, patch)
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (w status) Patch(_ context.Context, o client.Object, patch client.Patch, _ 
 			if stored == nil {
 				return absent(o.GetName())
 			}
-			c, err := merge(stored, &storagev1.VolumeAttachment{}, o, patch)
+			c, err := Merge(stored, &storagev1.VolumeAttachment{}, o, patch)
 			if err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func (w status) Patch(_ context.Context, o client.Object, patch client.Patch, _ 
 			if stored == nil {
 				return absent(o.GetName())
 			}
-			c, err := merge(stored, &corev1.Node{}, o, patch)
+			c, err := Merge(stored, &corev1.Node{}, o, patch)
 			if err != nil {
 				return err
 			}
