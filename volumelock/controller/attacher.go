@@ -143,9 +143,9 @@ func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (v
 		default:
 			x.wrote(d, about)
 			known = answered(d.Write, about)
-		}
-		if say, ok := d.Write.(volumelock.Say); ok && say.Attached && err == nil {
-			return ctrl.Result{}, nil // it is looked at again if the informer has it in another way (news)
+			if say, ok := d.Write.(volumelock.Say); ok && say.Attached {
+				return ctrl.Result{}, nil // it is looked at again if the informer has it in another way (news)
+			}
 		}
 	}
 	return ctrl.Result{RequeueAfter: again}, nil

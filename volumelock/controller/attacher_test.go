@@ -226,6 +226,28 @@ func (c *cluster) counted() map[string]int {
 	return requests
 }
 
+// TestSomebodyWasFaster: who writes something of no account to the VolumeAttachment just before it is said to be attached has it be attached all the same, since nobody else would look at it again.
+func TestSomebodyWasFaster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	kube, labelled := c.Client.(client.WithWatch), false
+	c.Client = interceptor.NewClient(kube, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, _ client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		if !labelled {
+			a := c.attachment("a")
+			a.Labels, labelled = map[string]string{"some": "label"}, true
+			c.must(kube.Update(ctx, a))
+		}
+		return kube.SubResource(sub).Patch(ctx, o, patch, options...)
+	}})
+	_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}})
+	c.must(err)
+	if a := c.attachment("a"); !labelled || !a.Status.Attached {
+		t.Errorf("it is %+v", a)
+	}
+}
+
 // TestRequests: what it costs to attach a volume is three reads and three writes, and all that is between them is decided by what is known.
 func TestRequests(t *testing.T) {
 	t.Parallel()
