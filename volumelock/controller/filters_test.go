@@ -190,7 +190,7 @@ func play(t *testing.T, steps []uint64, spoil func(*Attacher, []wiring)) *histor
 	t.Helper()
 	h := &history{t: t, clock: testclock.NewFakePassiveClock(began), pods: map[string]map[string]bool{}}
 	h.known = &informed{t: t, objects: objects{}, ahead: map[reflect.Type][]change{}}
-	h.api = &server{objects: objects{}, did: map[string]int{}, now: h.clock.Now, between: h.between, changed: func(c change) {
+	h.api = &server{objects: objects{}, did: map[string]int{}, say: h.say, now: h.clock.Now, between: h.between, changed: func(c change) {
 		of := reflect.TypeOf(c.is)
 		h.known.ahead[of] = append(h.known.ahead[of], c)
 	}}

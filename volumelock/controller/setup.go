@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -158,8 +159,8 @@ func (x *Attacher) news(ctx context.Context, was, is *storagev1.VolumeAttachment
 	case is.Status.Attached:
 		return !volumelock.Settled(x.lockNow(ctx, volumelock.LockFor(is, nil)), is, x.nodeNow(ctx, is.Spec.NodeName))
 	}
-	said := is.Status.AttachError // by others, if it is not what we have said of it: then it is taken back
-	return was.Status.Attached || !volumelock.Finalized(is) || said != nil && said.Message != x.saidOf(is).refusal.Message ||
+	said := is.Status.AttachError // also by others, or by us where the answer was lost: after a while it is taken back
+	return was.Status.Attached || !volumelock.Finalized(is) || said != nil && !equality.Semantic.DeepEqual(said, was.Status.AttachError) ||
 		volumelock.Ours(was) && volumelock.LockFor(was, nil) != volumelock.LockFor(is, nil)
 }
 

@@ -233,8 +233,9 @@ func TestNewsByHand(t *testing.T) {
 	if !c.news(ctx, a, said) {
 		t.Error("nobody notices that somebody says why it is not attached")
 	}
-	if c.said(a, volumelock.Say{Error: "by hand"}); c.news(ctx, a, said) {
-		t.Error("what we say ourselves is news")
+	later := said.DeepCopy()
+	if later.ResourceVersion = "later"; c.news(ctx, said, later) {
+		t.Error("that it stands is news")
 	}
 	marked := a.DeepCopy()
 	marked.ResourceVersion, marked.Annotations = "marked", map[string]string{v1alpha1.AnnotationVolumeLock: "another"}

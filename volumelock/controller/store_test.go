@@ -100,6 +100,7 @@ type server struct {
 	between  func() error   // before and after each request
 	shared   bool           // a read goes on that others who ask would wait for
 	did      map[string]int // requests that write, by what they do
+	say      func(format string, args ...any)
 }
 
 func (s *server) next() string { s.versions++; return strconv.Itoa(s.versions) }
@@ -122,6 +123,7 @@ func (s *server) write(what string, o client.Object, do func() error) error {
 			what = string(apierrors.ReasonForError(err))
 		}
 		s.did[fmt.Sprintf("%s %s", what, reflect.TypeOf(o).Elem().Name())]++
+		s.say("%s %s", what, o.GetName())
 		return err
 	})
 }
