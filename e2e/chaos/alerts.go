@@ -33,8 +33,11 @@ const tick = time.Second
 // scrapeTimeout is how long a target may take to answer; a tick is longer then.
 const scrapeTimeout = 2 * time.Second
 
-// lifeScale is how much longer a certificate lives for the rules than here.
-var lifeScale = certs.DefaultTiming().Leaf.Seconds() / leafLife.Seconds()
+// lifeScale is how much longer a certificate lives for the rules than here, and timeScale how much longer all else takes.
+var (
+	lifeScale = certs.DefaultTiming().Leaf.Seconds() / leafLife.Seconds()
+	timeScale = time.Minute.Seconds() / tick.Seconds()
+)
 
 // words are the names in an expression. scraped is how those of metrics begin that are scraped; one with a colon is what other rules record.
 var (
@@ -83,12 +86,13 @@ func named(rules []rule) (names map[string]bool) {
 type recording struct {
 	names map[string]bool
 
-	mu     sync.Mutex
-	ticks  int
-	series map[string][]string
-	busy   []span // ticks in which something was hit
-	fires  []firing
-	wakes  chan struct{} // closed at the next tick
+	mu      sync.Mutex
+	ticks   int
+	series  map[string][]string
+	leading map[string]int // how many replicas of each job said at the last tick that they lead
+	busy    []span         // ticks in which something was hit
+	fires   []firing
+	wakes   chan struct{} // closed at the next tick
 }
 
 // span is from one tick to another one; until the end of the recording, if it has no end.
@@ -110,29 +114,42 @@ const (
 	stale   = "stale"
 )
 
-// target is what was scraped at one place: its labels, and what it told; empty: nothing.
-type target struct{ labels, metrics string }
+// target is one place that is scraped: its labels, and what it told; empty: nothing. The API server has no instance: whether it is up is its own cluster's affair.
+type target struct{ job, instance, metrics string }
+
+// labels are those that a scrape gives to all series.
+func (t target) labels() string {
+	if t.instance == "" {
+		return fmt.Sprintf("job=%q", t.job)
+	}
+	return fmt.Sprintf("job=%q,instance=%q", t.job, t.instance)
+}
 
 // add has a tick's targets.
 func (r *recording) add(now time.Time, targets []target) error {
-	told := map[string]string{}
+	told, leading := map[string]string{}, map[string]int{}
 	for _, t := range targets {
-		if strings.Contains(t.labels, "instance=") { // the webhook's; the API server is its own cluster's affair
-			told["up{"+t.labels+"}"] = map[bool]string{false: "0", true: "1"}[t.metrics != ""]
+		if t.instance != "" {
+			told["up{"+t.labels()+"}"] = map[bool]string{false: "0", true: "1"}[t.metrics != ""]
+			is, err := leads(t.metrics)
+			if err != nil {
+				return err
+			}
+			leading[t.job] += map[bool]int{true: 1}[is]
 		}
-		kept := keep(t.metrics, r.names)
-		for name := range r.names {
+		for name, kept := range keep(t.metrics, r.names) {
 			series, err := measure.Series(kept, name)
 			if err != nil {
 				return err
 			}
 			for s, v := range series {
-				told[labelled(s, t.labels)] = strconv.FormatFloat(r.scaled(name, v, now), 'f', -1, 64)
+				told[labelled(s, t.labels())] = strconv.FormatFloat(r.scaled(name, v, now), 'f', -1, 64)
 			}
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.leading = leading
 	for s, v := range told {
 		for len(r.series[s]) < r.ticks {
 			r.series[s] = append(r.series[s], missing)
@@ -155,13 +172,20 @@ func (r *recording) add(now time.Time, targets []target) error {
 	return nil
 }
 
-// scaled is a value on the rules' clock, which began at 0 with the recording. The only time among them is when a certificate ends: it lives as long for the rules as it does by default.
+// certificateEnds is the metric of when a certificate ends, which lives as long for the rules as it does by default.
+const certificateEnds = "podgrace_webhook_certificate_expiration_timestamp_seconds"
+
+// scaled is a value on the rules' clock, which began at 0 with the recording. A time that is 0 is none.
 func (r *recording) scaled(name string, v float64, now time.Time) float64 {
-	if !strings.HasSuffix(name, "_timestamp_seconds") {
+	if !strings.HasSuffix(name, "_timestamp_seconds") || v == 0 {
 		return v
 	}
+	scale := timeScale
+	if name == certificateEnds {
+		scale = lifeScale
+	}
 	left := v - float64(now.UnixMilli())/1000
-	return math.Round(float64(r.now())*time.Minute.Seconds() + left*lifeScale)
+	return math.Round(float64(r.now())*time.Minute.Seconds() + left*scale)
 }
 
 // now is the tick that is next.
@@ -169,6 +193,13 @@ func (r *recording) now() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ticks
+}
+
+// leaders are how many replicas of each job said at the last tick that they lead.
+func (r *recording) leaders() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.leading)
 }
 
 // wait returns at a tick.
@@ -187,16 +218,16 @@ func (r *recording) wait(ctx context.Context, until int) {
 	}
 }
 
-// keep are the lines of some metrics. Of the API server's they are few.
-func keep(metrics string, names map[string]bool) string {
-	var kept strings.Builder
+// keep are the lines of some metrics, by their names. Of the API server's they are few.
+func keep(metrics string, names map[string]bool) map[string]string {
+	kept := map[string]string{}
 	for line := range strings.Lines(metrics) {
 		end := strings.IndexAny(line, "{ ")
 		if end > 0 && names[line[:end]] && (!strings.HasPrefix(line, "apiserver_") || strings.Contains(line, "podgrace.dev")) {
-			kept.WriteString(line)
+			kept[line[:end]] += line
 		}
 	}
-	return kept.String()
+	return kept
 }
 
 // labelled is a series with more labels.
@@ -340,18 +371,19 @@ func (l *lab) record(_, working context.Context) error {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	l.working.Go(func() {
-		ticker, led := time.NewTicker(tick), leaders{}
+		ticker, led := time.NewTicker(tick), map[string]*leaders{}
 		defer ticker.Stop()
 		for working.Err() == nil {
-			targets, leading, err := l.scrape(working, kube)
-			if err == nil {
-				err = l.recorded.add(time.Now(), targets)
-			}
-			if err != nil {
+			if err := l.recorded.add(time.Now(), l.scrape(working, kube)); err != nil {
 				l.violated("metrics can't be read: %v", err)
 			}
-			if led.more(leading) {
-				l.violated("%d replicas say that they lead, for more than %d s", leading, togetherAtMost)
+			for job, leading := range l.recorded.leaders() {
+				if led[job] == nil {
+					led[job] = &leaders{}
+				}
+				if led[job].more(leading) {
+					l.violated("%d replicas of %s say that they lead, for more than %d s", leading, job, togetherAtMost)
+				}
 			}
 			select {
 			case <-working.Done():
@@ -362,38 +394,35 @@ func (l *lab) record(_, working context.Context) error {
 	return nil
 }
 
-// scrape asks all replicas, and the API server, at once. It also returns how many replicas say that they lead.
-func (l *lab) scrape(ctx context.Context, kube kubernetes.Interface) (targets []target, leading int, err error) {
+// scrape asks all replicas, and the API server, at once.
+func (l *lab) scrape(ctx context.Context, kube kubernetes.Interface) []target {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
-	targets = make([]target, len(l.replicas.all)+1)
+	of := func(url string) func() (string, error) {
+		return func() (string, error) { return measure.Metrics(ctx, url+"/metrics") }
+	}
+	var targets []target
+	var ask []func() (string, error)
+	for _, r := range l.replicas.all {
+		targets, ask = append(targets, target{job: "podgrace-webhook", instance: fmt.Sprintf("replica-%d", r.index)}), append(ask, of(r.process().MetricsURL))
+	}
+	for _, w := range l.watchers {
+		targets, ask = append(targets, target{job: "podgrace-" + w.program, instance: w.name}), append(ask, of(w.process().MetricsURL))
+	}
+	targets, ask = append(targets, target{job: "apiserver"}), append(ask, func() (string, error) {
+		text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		return string(text), err
+	})
 	var asked sync.WaitGroup
-	for i, r := range l.replicas.all {
-		targets[i].labels = fmt.Sprintf(`job="podgrace-webhook",instance="replica-%d"`, i)
+	for i := range targets {
 		asked.Go(func() {
-			if text, err := measure.Metrics(ctx, r.process().MetricsURL+"/metrics"); err == nil {
+			if text, err := ask[i](); err == nil {
 				targets[i].metrics = text
 			}
 		})
 	}
-	api := &targets[len(l.replicas.all)]
-	api.labels = `job="apiserver"`
-	asked.Go(func() {
-		if text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx); err == nil {
-			api.metrics = string(text)
-		}
-	})
 	asked.Wait()
-	for _, t := range targets {
-		is, err := leads(t.metrics)
-		if err != nil {
-			return nil, 0, err
-		}
-		if is && t.labels != api.labels {
-			leading++
-		}
-	}
-	return targets, leading, nil
+	return targets
 }
 
 // stillness is how long nothing is done before an era, beyond what rules remember.
@@ -403,9 +432,28 @@ const stillness = 10 // ticks
 func (l *lab) still(ctx context.Context) {
 	began := l.recorded.now()
 	if began > stillness {
-		began += memory
+		began = l.awaitLeaders(ctx) + memory
 	}
 	l.recorded.wait(ctx, began+stillness)
+}
+
+// awaitLeaders returns the tick at which each program has a leader again: a replica that was started anew leads only once the lease that it finds was not renewed for 15 s, also where all else is well
+// before, and alerts may tell of that.
+func (l *lab) awaitLeaders(ctx context.Context) int {
+	well := l.recorded.disturbed()
+	defer well()
+	for within := time.Now().Add(wellWithin); ctx.Err() == nil; l.recorded.wait(ctx, l.recorded.now()+1) {
+		leading := l.recorded.leaders()
+		none := slices.DeleteFunc(slices.Sorted(maps.Keys(leading)), func(job string) bool { return leading[job] > 0 })
+		if len(none) == 0 {
+			break
+		}
+		if time.Now().After(within) {
+			l.violated("of %s no replica leads %s after all was well", strings.Join(none, " and "), wellWithin)
+			break
+		}
+	}
+	return l.recorded.now()
 }
 
 // askEvery is how often somebody asks in a drill.

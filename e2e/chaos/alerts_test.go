@@ -1,12 +1,14 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
@@ -50,18 +52,21 @@ func TestRulesAreRead(t *testing.T) {
 	}
 }
 
-const metricsOfA = "# TYPE podgrace_webhook_ready gauge\npodgrace_webhook_ready 1\npodgrace_other 4\npodgrace_removals_total{verdict=\"Deny\"} 3\n"
+const metricsOfA = "# TYPE podgrace_webhook_ready gauge\npodgrace_webhook_ready 1\npodgrace_other 4\npodgrace_removals_total{verdict=\"Deny\"} 3\nleader_election_master_status{name=\"podgrace-webhook\"} 1\n"
 
 var ofA, ofB = `job="podgrace-webhook",instance="a"`, `job="podgrace-webhook",instance="b"`
+
+func targetA(metrics string) target { return target{"podgrace-webhook", "a", metrics} }
+func targetB(metrics string) target { return target{"podgrace-webhook", "b", metrics} }
 
 // A series of a target that does not answer ends at once, as Prometheus has it; one that begins later was not there before.
 func TestRecording(t *testing.T) {
 	r := newRecording([]rule{{Expr: "podgrace_webhook_ready + podgrace_removals_total + podgrace_webhook_certificate_expiration_timestamp_seconds + apiserver_x"}})
 	for _, ticks := range [][]target{
-		{{ofA, metricsOfA}, {ofB, ""}, {`job="apiserver"`, "apiserver_x{name=\"a.podgrace.dev\"} 1\napiserver_x{name=\"other\"} 1\n"}},
-		{{ofA, ""}, {ofB, metricsOfA}, {`job="apiserver"`, ""}},
-		{{ofA, ""}, {ofB, metricsOfA}, {`job="apiserver"`, ""}},
-		{{ofA, metricsOfA}, {ofB, metricsOfA}, {`job="apiserver"`, ""}},
+		{targetA(metricsOfA), targetB(""), {job: "apiserver", metrics: "apiserver_x{name=\"a.podgrace.dev\"} 1\napiserver_x{name=\"other\"} 1\n"}},
+		{targetA(""), targetB(metricsOfA), {job: "apiserver"}},
+		{targetA(""), targetB(metricsOfA), {job: "apiserver"}},
+		{targetA(metricsOfA), targetB(metricsOfA), {job: "apiserver"}, {"podgrace-fencer", "fencer 0", "podgrace_removals_total 4\n"}, {"podgrace-volumelock", "volumelock 0", ""}},
 	} {
 		if err := r.add(time.Now(), ticks); err != nil {
 			t.Fatal(err)
@@ -72,6 +77,8 @@ func TestRecording(t *testing.T) {
 		"podgrace_webhook_ready{" + ofA + "}": "1 stale _ 1", "podgrace_webhook_ready{" + ofB + "}": "_ 1x2",
 		"podgrace_removals_total{" + ofA + `,verdict="Deny"}`: "3 stale _ 3", "podgrace_removals_total{" + ofB + `,verdict="Deny"}`: "_ 3x2",
 		`apiserver_x{job="apiserver",name="a.podgrace.dev"}`: "1 stale _x2",
+		`up{job="podgrace-fencer",instance="fencer 0"}`:      "_x3 1", `podgrace_removals_total{job="podgrace-fencer",instance="fencer 0"}`: "_x3 4",
+		`up{job="podgrace-volumelock",instance="volumelock 0"}`: "_x3 0",
 	}
 	got := r.test("rules.yaml").Tests[0].Series
 	for _, s := range got {
@@ -82,16 +89,63 @@ func TestRecording(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d series, want %d", len(got), len(want))
 	}
+	if got, want := r.leaders(), map[string]int{"podgrace-webhook": 2, "podgrace-fencer": 0, "podgrace-volumelock": 0}; !maps.Equal(got, want) {
+		t.Errorf("these lead: %v, want %v", got, want)
+	}
 }
 
-// A certificate that has half of its life has half of the default life for the rules, by their clock.
+// The time in which no alert may fire begins once each program has a leader, although all else was well before.
+func TestCalmAwaitsLeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := scripted()
+		l.recorded = newRecording(nil)
+		tell := func(metrics string, times int) {
+			for range times {
+				if err := l.recorded.add(time.Now(), []target{targetA(metricsOfA), {"podgrace-fencer", "fencer 0", metrics}}); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+			}
+		}
+		tell("", 20)
+		at := 0
+		go func() { at = l.awaitLeaders(t.Context()) }()
+		synctest.Wait()
+		tell("", 5)
+		if at != 0 {
+			t.Errorf("it is calm from tick %d on, and no fencer leads", at)
+		}
+		tell("leader_election_master_status{name=\"podgrace-fencer\"} 1\n", 1)
+		if found := l.found(); at != 26 || len(found) > 0 {
+			t.Errorf("it is calm from tick %d on: %q", at, found)
+		}
+		if got := calms(l.recorded.busy, 60); !slices.Equal(got, []span{{0, 19}, {26 + memory, 59}}) {
+			t.Errorf("these ticks are calm: %v", got)
+		}
+		tell("", 1)
+		go l.awaitLeaders(t.Context())
+		time.Sleep(wellWithin + time.Second) // by the bubble's clock
+		tell("", 1)
+		if found := l.found(); len(found) != 1 || !strings.Contains(found[0], "of podgrace-fencer no replica leads") {
+			t.Errorf("nobody tells that no fencer leads: %q", found)
+		}
+	})
+}
+
+// A certificate that has half of its life has half of the default life for the rules, by their clock; of all else a second is a minute, and what is no time stays what it is.
 func TestScaled(t *testing.T) {
 	r, now := newRecording(nil), time.Now()
 	r.ticks = 10
-	const name = "podgrace_webhook_certificate_expiration_timestamp_seconds"
 	half := float64(now.Add(leafLife/2).UnixMilli()) / 1000
-	if got, want := r.scaled(name, half, now), 600+3.5*86400; math.Abs(got-want) > 60 {
+	if got, want := r.scaled(certificateEnds, half, now), 600+3.5*86400; math.Abs(got-want) > 60 {
 		t.Errorf("it ends at %.0f s, want %.0f", got, want)
+	}
+	const waits = "podgrace_volumelock_oldest_waiting_attachment_timestamp_seconds"
+	if got := r.scaled(waits, float64(now.Add(-4*time.Second).UnixMilli())/1000, now); got != 360 {
+		t.Errorf("what waits for 4 s at the 10th tick waits since %.0f s", got)
+	}
+	if got := r.scaled(waits, 0, now); got != 0 {
+		t.Errorf("nothing waits, since %.0f s", got)
 	}
 	if got := r.scaled("podgrace_webhook_ready", 1, now); got != 1 {
 		t.Errorf("what is no time: %g", got)
@@ -154,7 +208,7 @@ func TestPrometheusJudges(t *testing.T) {
 				if slices.Contains(tc.down, at) {
 					metrics = ""
 				}
-				if err := l.recorded.add(time.Now(), []target{{ofA, metrics}}); err != nil {
+				if err := l.recorded.add(time.Now(), []target{targetA(metrics)}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -19,9 +19,10 @@ import (
 
 // watcher is a replica of the volume lock or of the fencer, with who keeps it running as a kubelet does, and its way to the API server.
 type watcher struct {
-	name  string // of the program, and which replica
-	link  *wire.Balancer
-	start func() (*podgrace.Replica, error)
+	program string
+	name    string // of the program, and which replica
+	link    *wire.Balancer
+	start   func() (*podgrace.Replica, error)
 
 	mu   sync.Mutex
 	r    *podgrace.Replica
@@ -35,7 +36,7 @@ func newWatcher(c *cluster.Cluster, name, program, kubeconfig string, index int,
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{name: fmt.Sprintf("%s %d", name, index), link: link}
+	w := &watcher{program: name, name: fmt.Sprintf("%s %d", name, index), link: link}
 	own := filepath.Join(c.Dir, fmt.Sprintf("%s-%d.kubeconfig", name, index))
 	if err := errors.Join(link.To(c.Config.Host), through(kubeconfig, link, own)); err != nil {
 		return nil, errors.Join(err, link.Close())
@@ -86,11 +87,11 @@ func (w *watcher) kill() error {
 	return w.r.Kill()
 }
 
-// pid is its process.
-func (w *watcher) pid() (int, error) {
+// process is the one that it is now.
+func (w *watcher) process() *podgrace.Replica {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.r.PID(), nil
+	return w.r
 }
 
 // logs are those of its processes that nobody has looked at, and of the one that it is now.
@@ -119,7 +120,7 @@ func hitWatcher(w *watcher, f plan.Fault) (mend func(context.Context) error, err
 	case plan.KillWatcher:
 		return func(context.Context) error { return w.again() }, w.kill()
 	case plan.PauseWatcher:
-		mend, err := pause(w.pid)
+		mend, err := pause(func() (int, error) { return w.process().PID(), nil })
 		if errors.Is(err, syscall.ESRCH) {
 			return nil, fmt.Errorf("%w: %s has just ended by itself", errNotMade, w.name)
 		}
