@@ -86,25 +86,31 @@ func of(pid int) (*Clock, error) {
 	if _, err := mem.ReadAt(image, begin); err != nil {
 		return nil, fmt.Errorf("read what the kernel has mapped: %w", err)
 	}
-	ours := image[len(image)-room:]
-	if bytes.HasPrefix(ours, hook) {
-		return c, nil
-	}
-	if len(bytes.Trim(ours, "\x00")) > 0 {
-		return nil, errors.New("the end of the page is in use")
-	}
 	entry, err := function(image)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := mem.WriteAt(hook, end-room); err != nil {
-		return nil, fmt.Errorf("write the function: %w", err)
+	ours, jump := image[len(image)-room:], jumpTo(end-room, begin+entry)
+	switch there := bytes.HasPrefix(ours, hook); {
+	case there && bytes.HasPrefix(image[entry:], jump):
+		return c, nil
+	case there: // whoever wrote it could not have it called
+	case len(bytes.Trim(ours, "\x00")) > 0:
+		return nil, errors.New("the end of the page is in use")
+	default:
+		if _, err := mem.WriteAt(hook, end-room); err != nil {
+			return nil, fmt.Errorf("write the function: %w", err)
+		}
 	}
 	return c, stoppedOutside(pid, begin+entry, begin+entry+jumpSize, func() error {
-		jump := binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32((end-room)-(begin+entry+jumpSize))) //nolint:gosec // within a page or two
 		_, err := mem.WriteAt(jump, begin+entry)
 		return err
 	})
+}
+
+// jumpTo is the instruction at one address that goes on at another.
+func jumpTo(to, at int64) []byte {
+	return binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(to-(at+jumpSize))) //nolint:gosec // within a page or two, and two's complement
 }
 
 // Set has the process's clocks be ahead of the machine's: that which tells the time of day, and the monotonic one, by which timers run. The latter is never to be set back.
@@ -161,16 +167,22 @@ func function(image []byte) (int64, error) {
 	return 0, errors.New("the kernel has no function for the time")
 }
 
-// stopTries is how often a process is stopped anew, and pollStopped how often it is looked whether all of its threads are.
+// stoppedIn is how long it may take until all threads of a process are stopped, and pollStopped how often it is looked whether they are. Where one of them is where it must not be, they go on for longer
+// each time, up to mostPause, before they are stopped again, tries times: on a machine that has other things to do it may take a while until that one gets on at all.
 const (
-	stopTries   = 100
 	stoppedIn   = 5 * time.Second
 	pollStopped = time.Millisecond
+	mostPause   = 100 * time.Millisecond
+	tries       = 50
 )
 
-// stoppedOutside does something while no thread of a process runs, and none is behind the first of some instructions.
+// stoppedOutside does something while all threads of a process are stopped, and none is to go on behind the first of some instructions, now or when a handler of a signal returns. A thread that is
+// further on in the function has passed them, and nothing in it leads back.
+//
+// The threads are stopped by SIGSTOP, not by ptrace(2): the kernel says as well of them that they are, where they are and which signals they block, and nobody has to wait in their parent's stead.
 func stoppedOutside(pid int, begin, end int64, do func() error) error {
-	for range stopTries {
+	pause := pollStopped
+	for range tries {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			return err
 		}
@@ -181,32 +193,71 @@ func stoppedOutside(pid int, begin, end int64, do func() error) error {
 		if err := errors.Join(err, syscall.Kill(pid, syscall.SIGCONT)); err != nil || outside {
 			return err
 		}
+		time.Sleep(pause)
+		pause = min(2*pause, mostPause)
 	}
-	return errors.New("a thread is always where the time is read")
+	return errors.New("a thread is always where the time is read, or handles a signal")
 }
 
 // allOutside waits until all threads of a process that was told to stop have, and says whether none of them is behind the first of some instructions.
 func allOutside(pid int, begin, end int64) (bool, error) {
 	for deadline := time.Now().Add(stoppedIn); time.Now().Before(deadline); time.Sleep(pollStopped) {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
-		if err != nil {
-			return false, err
-		}
-		stopped, outside := len(threads) > 0, true
-		for _, t := range threads {
-			text, err := os.ReadFile(t)
-			if err != nil {
-				return false, err
-			}
-			at, still := counter(string(text))
-			stopped = stopped && still
-			outside = outside && (at <= begin || at >= end)
-		}
-		if stopped {
-			return outside, nil
+		stopped, outside, err := look(pid, begin, end)
+		if err != nil || stopped {
+			return outside, err
 		}
 	}
 	return false, errors.New("its threads do not stop")
+}
+
+// look says whether all threads of a process are stopped, and if so, whether none of them is behind the first of some instructions.
+func look(pid int, begin, end int64) (stopped, outside bool, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil || len(threads) == 0 {
+		return false, false, err
+	}
+	outside = true
+	for _, t := range threads {
+		text, err := os.ReadFile(t + "/status")
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // it has just ended, as it may before it stops
+			return false, false, nil
+		}
+		if err != nil {
+			return false, false, err
+		}
+		is, handles := parseStatus(string(text))
+		if !is { // also one that sleeps: it may go on by itself before it is told to stop
+			return false, false, nil
+		}
+		outside = outside && !handles
+	}
+	for _, t := range threads { // now that none runs, and none can make another
+		text, err := os.ReadFile(t + "/syscall")
+		if err != nil {
+			return false, false, err
+		}
+		at, known := counter(string(text))
+		outside = outside && known && (at <= begin || at >= end)
+	}
+	return true, outside, nil
+}
+
+// parseStatus says by a thread's status (proc(5)) whether it is stopped, and whether it may be handling a signal, after which it goes on wherever it was: what is handled is blocked meanwhile, unless
+// the program wants it otherwise (sigaction(2), SA_NODEFER), as Go does not (runtime/os_linux.go, setsig, go1.26).
+func parseStatus(text string) (stopped, handles bool) {
+	var blocked, caught uint64
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		switch key {
+		case "State":
+			stopped = strings.HasPrefix(value, "T ")
+		case "SigBlk":
+			blocked, _ = strconv.ParseUint(value, 16, 64)
+		case "SigCgt":
+			caught, _ = strconv.ParseUint(value, 16, 64)
+		}
+	}
+	return stopped, blocked&caught != 0
 }
 
 // counter is a thread's program counter, by /proc/PID/task/TID/syscall (proc(5)), if it does not run.

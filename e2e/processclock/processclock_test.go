@@ -5,21 +5,40 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// child has this program tell the time whenever it is asked, by both clocks, and end with its input.
-const child = "PODGRACE_TEST_TELL_TIME"
+// child has this program tell the time whenever it is asked, by both clocks, and end with its input. One that is busy reads it all the while besides, on two threads.
+const (
+	child = "PODGRACE_TEST_TELL_TIME"
+	idle  = "idle"
+	busy  = "busy"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(child) == "" {
 		os.Exit(m.Run())
 	}
 	began := time.Now()
+	if os.Getenv(child) == busy {
+		for range 2 {
+			go func() {
+				for last := began; ; {
+					now := time.Now()
+					if now.Before(last) {
+						panic("the time went back")
+					}
+					last = now
+				}
+			}()
+		}
+	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		now := time.Now()
 		fmt.Println(now.UnixNano(), now.Sub(began).Nanoseconds())
@@ -33,10 +52,10 @@ type told struct {
 	pid int
 }
 
-func start(t *testing.T) *told {
+func start(t *testing.T, how string) *told {
 	t.Helper()
 	c := exec.CommandContext(context.Background(), os.Args[0]) // it ends with its input, after the test
-	c.Env = append(os.Environ(), child+"=yes")
+	c.Env = append(os.Environ(), child+"="+how)
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +93,7 @@ func TestSet(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("nobody has written it for %s", runtime.GOARCH)
 	}
-	moved, other := start(t), start(t)
+	moved, other := start(t, idle), start(t, idle)
 	clock, err := Of(moved.pid)
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +122,116 @@ func TestSet(t *testing.T) {
 			t.Errorf("%+v: %s have passed for it, and %s for another one", by, since, unmoved)
 		}
 		monotonic = since
+	}
+}
+
+// A program goes on that is in the function all the while, also where a signal has it stop there for a moment, as Go's own do: here it is patched and mended again and again.
+func TestPatchedWhileBusy(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("nobody has written it for %s", runtime.GOARCH)
+	}
+	c := start(t, busy)
+	dir := fmt.Sprintf("/proc/%d", c.pid)
+	begin, end, err := page(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := os.OpenFile(dir+"/mem", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	image := make([]byte, end-begin)
+	if _, err := mem.ReadAt(image, begin); err != nil {
+		t.Fatal(err)
+	}
+	entry, err := function(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := Of(c.pid); err != nil {
+			t.Fatal(err)
+		}
+		c.ask(t)
+		if err := stoppedOutside(c.pid, begin+entry, begin+entry+jumpSize, func() error {
+			_, err := mem.WriteAt(image[entry:entry+jumpSize], begin+entry)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		c.ask(t)
+	}
+}
+
+// A thread that sleeps is none that is stopped: it may go on by itself. Of those that are stopped it is known where they are.
+func TestLook(t *testing.T) {
+	c := start(t, idle)
+	c.ask(t)
+	nowhere, everywhere := int64(math.MaxInt64), int64(0)
+	if stopped, _, err := look(c.pid, nowhere, nowhere); err != nil || stopped {
+		t.Errorf("it was not told to stop: %t, %v", stopped, err)
+	}
+	if err := syscall.Kill(c.pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if outside, err := allOutside(c.pid, nowhere, nowhere); err != nil || !outside {
+		t.Errorf("it is nowhere: %t, %v", outside, err)
+	}
+	if outside, err := allOutside(c.pid, everywhere, math.MaxInt64); err != nil || outside {
+		t.Errorf("it is somewhere: %t, %v", !outside, err)
+	}
+	if err := syscall.Kill(c.pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.ask(t)
+}
+
+func TestParseStatus(t *testing.T) {
+	const caught = "SigCgt:\tfffffffd7fc1feff\n"
+	for text, want := range map[string]struct{ stopped, handles bool }{
+		"State:\tS (sleeping)\nSigBlk:\t0000000000000000\n" + caught:     {},
+		"State:\tR (running)\nSigBlk:\t0000000000000000\n" + caught:      {},
+		"State:\tT (stopped)\nSigBlk:\t0000000000000000\n" + caught:      {stopped: true},
+		"State:\tt (tracing stop)\nSigBlk:\t0000000000000000\n" + caught: {}, // whoever traces it may have it go on
+		"State:\tT (stopped)\nSigBlk:\tfffffffe7ffbfeff\n" + caught:      {stopped: true, handles: true},
+		"State:\tT (stopped)\nSigBlk:\t0000000000000100\n" + caught:      {stopped: true}, // it blocks what it does not catch
+		"": {},
+	} {
+		if stopped, handles := parseStatus(text); stopped != want.stopped || handles != want.handles {
+			t.Errorf("%q: stopped %t, handles %t", text, stopped, handles)
+		}
+	}
+}
+
+// Where the function was written, and not the jump to it, the jump is: else a clock would never move, and nobody would know.
+func TestJumpIsWrittenLater(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("nobody has written it for %s", runtime.GOARCH)
+	}
+	c := start(t, idle)
+	dir := fmt.Sprintf("/proc/%d", c.pid)
+	_, end, err := page(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := os.OpenFile(dir+"/mem", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	if _, err := mem.WriteAt(hook, end-room); err != nil {
+		t.Fatal(err)
+	}
+	clock, err := Of(c.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clock.Set(time.Hour, 0); err != nil {
+		t.Fatal(err)
+	}
+	if wall, _ := c.ask(t); time.Until(wall) < 59*time.Minute {
+		t.Errorf("it is %s for it: its clock did not move", wall)
 	}
 }
 
