@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,14 +21,22 @@ import (
 // moveEvery is how often a clock is moved that is wrong: one that runs fast does so in steps of a quarter of that.
 const moveEvery = 50 * time.Millisecond
 
-// moveClock has a replica's clock be wrong as a step says, until it is mended: then its time of day is right at once. What its timers gained they keep, as where a clock was slewed.
-func moveClock(r *replica, s plan.Step) (mend func(context.Context) error, err error) {
+// moveClock has a replica's clock be wrong as a step says, until it is mended: then its time of day is right at once. What its timers gained they keep, as where a clock was slewed. From when
+// confirmations are void by it on, what was confirmed may be held up.
+func (l *lab) moveClock(r *replica, s plan.Step) (mend func(context.Context) error, err error) {
 	began, before, end, ended := time.Now(), r.timersGained(), make(chan struct{}), make(chan error, 1)
+	var hold sync.Once
+	valid := func() {}
 	move := func() error {
-		wall, monotonic := s.Moved(time.Since(began))
+		after := time.Since(began)
+		if s.Voids(after) {
+			hold.Do(func() { valid = l.weather.begin(plan.Confirmation) })
+		}
+		wall, monotonic := s.Moved(after)
 		return r.setClock(wall, before+monotonic)
 	}
 	if err := move(); err != nil {
+		valid()
 		return nil, err
 	}
 	go func() {
@@ -39,7 +48,9 @@ func moveClock(r *replica, s plan.Step) (mend func(context.Context) error, err e
 			case <-ticker.C:
 				err = errors.Join(err, move())
 			case <-end:
-				ended <- errors.Join(err, r.setClock(0, r.timersGained()))
+				err = errors.Join(err, r.setClock(0, r.timersGained()))
+				valid()
+				ended <- err
 				return
 			}
 		}

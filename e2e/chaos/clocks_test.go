@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/suite"
 )
 
 // Two that lead at once are a violation only if they do for longer than one needs to notice that it does not any more, and are told of once.
@@ -114,19 +117,71 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
-// A confirmation ends by a replica's clock: while that is wrong it may be void. Nothing else that is ordinary waits for it.
+// A confirmation ends by a replica's clock: while that is wrong by so much it is void. A clock that is wrong by less holds up only what has to be judged.
 func TestClockHoldsUp(t *testing.T) {
-	for verb, want := range map[plan.Verb]result{plan.Confirmed: doneLater, plan.ConfirmedVolume: doneLater, plan.DeletePod: failed, plan.ForceUnprotected: doneLater} {
-		l, tries := scripted(), 0
-		l.weather = &weather{ended: map[plan.Scope]time.Time{plan.Clock: time.Now()}}
-		l.insist(t.Context(), verb, func(context.Context) error {
-			if tries++; tries == 1 {
-				return os.ErrPermission
+	for scope, of := range map[plan.Scope]map[plan.Verb]result{
+		plan.Clock:        {plan.Confirmed: failed, plan.ConfirmedVolume: failed, plan.DeletePod: failed, plan.ForceUnprotected: doneLater},
+		plan.Confirmation: {plan.Confirmed: doneLater, plan.ConfirmedVolume: doneLater, plan.DeletePod: failed, plan.ForceUnprotected: failed},
+	} {
+		for verb, want := range of {
+			l, tries := scripted(), 0
+			l.weather = &weather{ended: map[plan.Scope]time.Time{scope: time.Now()}}
+			l.insist(t.Context(), verb, func(context.Context) error {
+				if tries++; tries == 1 {
+					return os.ErrPermission
+				}
+				return nil
+			})
+			if got := *l.counts.operations[verb]; got[want] != 1 {
+				t.Errorf("%d: %s: %v", scope, verb, got)
 			}
-			return nil
-		})
-		if got := *l.counts.operations[verb]; got[want] != 1 {
-			t.Errorf("%s: %v", verb, got)
 		}
+	}
+}
+
+// A clock that is moved holds up what was confirmed from when it is wrong by so much until it is right.
+func TestMovedClockHoldsUp(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("nobody has written it for %s", runtime.GOARCH)
+	}
+	process := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	})
+	long, short := 20*time.Second+time.Millisecond, time.Millisecond // both jump by 12 minutes, forth for the first half
+	for name, tc := range map[string]struct {
+		step plan.Step
+		want bool
+	}{
+		"ahead by 12 minutes":  {plan.Step{Fault: plan.JumpClock, For: long}, false},
+		"behind by 12 minutes": {plan.Step{Fault: plan.JumpClock, For: short}, true},
+		"ahead by 95 minutes":  {plan.Step{Fault: plan.JumpClock, For: long + time.Millisecond}, true},
+		"fast":                 {plan.Step{Fault: plan.FastClock, For: long}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := scripted()
+			held := func() bool {
+				return l.weather.quietSince(time.Time{}, []plan.Scope{plan.Confirmation}).After(time.Time{})
+			}
+			mend, err := l.moveClock(&replica{w: &podgrace.Webhook{PID: process.Process.Pid}}, tc.step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want {
+				suite.Eventually(t, "what was confirmed to be held up", func(context.Context) (bool, error) { return held(), nil })
+			} else if held() {
+				t.Error("it holds up what was confirmed")
+			}
+			if err := mend(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(l.weather.hit) > 0 {
+				t.Errorf("it is right, and %v are hit", l.weather.hit)
+			}
+		})
 	}
 }

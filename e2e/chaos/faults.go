@@ -42,7 +42,7 @@ func (l *lab) hit(ctx context.Context, s plan.Step) (mend func(context.Context) 
 	case plan.ReplaceCA:
 		return nil, l.replaceCA(ctx, refusedAtMost)
 	case plan.JumpClock, plan.FastClock:
-		return moveClock(l.replicas.all[s.Target], s)
+		return l.moveClock(l.replicas.all[s.Target], s)
 	case plan.SwapReplica:
 		return l.swap(l.replicas.all[s.Target])
 	case plan.CutWebhook:

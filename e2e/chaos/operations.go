@@ -32,11 +32,11 @@ const (
 	tryAgainAfter = 500 * time.Millisecond
 )
 
-// holdUp are the scopes that may hold an operation up. A confirmation ends by the clock of the replica that judges: for one that is wrong by an hour it has, or is of a time to come.
+// holdUp are the scopes that may hold an operation up. A confirmation ends by the clock of the replica that judges: by one that is wrong by so much it has, or is of a time to come (plan.Step.Voids).
 func holdUp(v plan.Verb) []plan.Scope {
 	switch {
 	case v == plan.Confirmed || v == plan.ConfirmedVolume:
-		return []plan.Scope{plan.ControlPlane, plan.Clock}
+		return []plan.Scope{plan.ControlPlane, plan.Confirmation}
 	case plan.ClassOf(v) == plan.Ordinary:
 		return []plan.Scope{plan.ControlPlane}
 	default:

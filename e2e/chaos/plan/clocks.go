@@ -9,6 +9,18 @@ var jumps = []time.Duration{90 * time.Second, 12 * time.Minute, 95 * time.Minute
 // (client-go tools/leaderelection, package documentation, 0.36.3).
 const Fast = 0.25
 
+// For how far a replica's clock may be ahead of that of who confirms, and how far behind, before a confirmation is void for it (guard/confirm.go, confirmationLasts and clockTolerance).
+const (
+	confirmedAhead  = time.Hour
+	confirmedBehind = 5 * time.Minute
+)
+
+// Voids says whether, at a time after a step began, its target's clock is so wrong that a confirmation of this moment is void for it.
+func (s Step) Voids(after time.Duration) bool {
+	wall, _ := s.Moved(after)
+	return wall > confirmedAhead || wall < -confirmedBehind
+}
+
 // Moved is by how much the clocks of a step's target are wrong at a time after it began: that which tells the time of day, and the monotonic one, which never jumps.
 func (s Step) Moved(after time.Duration) (wall, monotonic time.Duration) {
 	switch s.Fault {

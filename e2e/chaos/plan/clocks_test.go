@@ -4,7 +4,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/guard"
 )
 
 // A clock that jumps is ahead and then as far behind; one that is fast gains, and no timer is ever set back; nothing else moves a clock.
@@ -30,6 +34,31 @@ func TestMoved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A plan says that a confirmation is void where the guard does, by the clock of a replica, and of each jump at one time or another, but for the least: what is void at no time is exempt at none.
+func TestVoids(t *testing.T) {
+	pod, now := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, time.Now()
+	pod.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: guard.ConfirmPod(pod, guard.Node{}, now)}
+	for i, by := range jumps {
+		s := Step{Fault: JumpClock, For: 10*time.Second + time.Duration(i)*time.Millisecond}
+		for _, after := range []time.Duration{0, s.For} {
+			wall, _ := s.Moved(after)
+			if wall.Abs() != by {
+				t.Fatalf("%+v is wrong by %s", s, wall)
+			}
+			holds, void := guard.Confirmation(pod, guard.Node{}, now.Add(wall))
+			if got := s.Voids(after); got == holds {
+				t.Errorf("wrong by %s: void by the plan: %t, and by the guard: %q", wall, got, void)
+			}
+		}
+		if want := by > 5*time.Minute; s.Voids(s.For) != want || s.Voids(0) != (by > time.Hour) {
+			t.Errorf("a jump by %s: %t, then %t", by, s.Voids(0), s.Voids(s.For))
+		}
+	}
+	if s := (Step{Fault: FastClock, For: 30 * time.Second}); s.Voids(s.For) || (Step{Fault: KillReplica}).Voids(0) {
+		t.Error("void for nothing")
+	}
 }
 
 // In the long run clocks jump by each of the times.

@@ -49,6 +49,7 @@ const (
 	Nothing                   // everything goes on: it is an order
 	Watcher                   // one replica of the volume lock or of the fencer, the target
 	Machine                   // one that has volumes, the target
+	Confirmation              // what was confirmed, by a clock that is wrong by so much: it comes of some faults of Clock
 )
 
 // What there is of each.
