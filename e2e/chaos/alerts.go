@@ -24,7 +24,6 @@ import (
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/measure"
-	"github.com/podgrace/podgrace/e2e/podgrace"
 )
 
 // tick is how often all is scraped. The rules are told that a minute has passed: so `for: 15m` is 15 s and a range of 10m is 10 s, and the rules are those that users have, to the letter.
@@ -260,6 +259,9 @@ func (r *recording) expect(d plan.Drill) {
 	}
 }
 
+// never are the alerts that tell of what must not be, whatever is hit.
+const never = "PodgraceFenceReceiptVoid|PodgraceVolumeHeldTwice"
+
 // memory is for how many ticks after all was well a rule may still tell of what was: the longest range that is not an objective's is a quarter of an hour, and a rule is evaluated a tick later.
 const memory = 17
 
@@ -322,10 +324,14 @@ func (r *recording) test(rules string) ruleTest {
 		c.Expect = append(c.Expect, ruleCondition{
 			Expr: fmt.Sprintf(`count(ALERTS{alertname=%q, alertstate="firing"}) > bool 0`, f.alert), At: minutes(f.at), Samples: []ruleSample{{Labels: "{}", Value: 1}}})
 	}
-	for _, q := range calms(r.busy, r.ticks) {
+	silent := func(in span, which string) {
 		c.Expect = append(c.Expect, ruleCondition{
-			Expr: fmt.Sprintf(`sum by (alertname) (count_over_time(ALERTS{alertstate="firing", alertname!~%q}[%s]))`, remembering, minutes(q.to-q.from+1)), At: minutes(q.to)})
+			Expr: fmt.Sprintf(`sum by (alertname) (count_over_time(ALERTS{alertstate="firing", alertname%s}[%s]))`, which, minutes(in.to-in.from+1)), At: minutes(in.to)})
 	}
+	for _, calm := range calms(r.busy, r.ticks) {
+		silent(calm, fmt.Sprintf("!~%q", remembering))
+	}
+	silent(span{from: 0, to: r.ticks - 1}, fmt.Sprintf("=~%q", never))
 	return ruleTest{RuleFiles: []string{rules}, Interval: "1m", Tests: []ruleCase{c}}
 }
 
@@ -490,64 +496,6 @@ func (l *lab) outlast(ctx context.Context, d plan.Drill, round int) error {
 	stop()
 	asked.Wait()
 	return mend()
-}
-
-// refusalsAsked is more than PodgraceRemovalsRefused takes for normal (20).
-const refusalsAsked = 30
-
-// beginDrill makes its fault. Of one replica it is that which an era does not spare.
-func (l *lab) beginDrill(ctx context.Context, name string, round int) (mend func() error, err error) {
-	all := l.replicas.all
-	one := all[(plan.Spared(round)+1)%len(all)]
-	switch name {
-	case plan.Outage:
-		return l.kill(all...)
-	case plan.OneAway:
-		return l.kill(one)
-	case plan.Leaderless:
-		return cut(all...), nil
-	case plan.Unrenewed:
-		return cut(one), nil
-	case plan.Refusals:
-		var asked sync.WaitGroup // beside each other, so that all are within the rule's range also where each takes long
-		for range refusalsAsked {
-			asked.Go(func() { l.attack(ctx, plan.Operation{Do: plan.ForceProtected}) })
-		}
-		asked.Wait()
-		return func() error { return nil }, nil
-	default:
-		return nil, fmt.Errorf("nobody knows how to begin it")
-	}
-}
-
-// kill ends replicas until it is mended.
-func (l *lab) kill(all ...*replica) (mend func() error, err error) {
-	for _, r := range all {
-		if err := r.stop((*podgrace.Webhook).Kill); err != nil {
-			return nil, err
-		}
-	}
-	return func() error {
-		for _, r := range all {
-			if err := r.again(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil
-}
-
-// cut has replicas reach no API server until it is mended.
-func cut(all ...*replica) (mend func() error) {
-	for _, r := range all {
-		r.link.Hold()
-	}
-	return func() error {
-		for _, r := range all {
-			r.link.Release()
-		}
-		return nil
-	}
 }
 
 // askOn asks for what has to be judged, and makes pods, again and again.

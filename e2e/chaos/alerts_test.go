@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -40,9 +41,17 @@ func TestRulesAreRead(t *testing.T) {
 			t.Errorf("%s: %t", name, names[name])
 		}
 	}
+	is := func(alert string) bool {
+		return slices.ContainsFunc(rules, func(r rule) bool { return r.Alert == alert })
+	}
+	for alert := range strings.SplitSeq(never, "|") {
+		if !is(alert) {
+			t.Errorf("there is no alert %s", alert)
+		}
+	}
 	for _, d := range plan.Drills() {
 		for alert, at := range d.Fires {
-			if !slices.ContainsFunc(rules, func(r rule) bool { return r.Alert == alert }) {
+			if !is(alert) {
 				t.Errorf("%s: there is no alert %s", d.Name, alert)
 			}
 			if at >= d.Ticks {
@@ -185,13 +194,15 @@ func TestPrometheusJudges(t *testing.T) {
 	for name, tc := range map[string]struct {
 		down []int // ticks in which no replica answers
 		busy bool  // something was hit then
+		void int   // the tick from which on a receipt is void; 0: none is
 		want string
 	}{
-		"it fires in time":                  {[]int{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, true, ""},
-		"it does not fire":                  {[]int{10, 11, 12}, true, "PodgraceWebhookDown"},
-		"it fires, and nothing was hit":     {[]int{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, false, "count_over_time"},
-		"nothing happens":                   {nil, false, ""},
-		"a replica misses a scrape in calm": {[]int{5}, false, ""},
+		"it fires in time":                  {[]int{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, true, 0, ""},
+		"it does not fire":                  {[]int{10, 11, 12}, true, 0, "PodgraceWebhookDown"},
+		"it fires, and nothing was hit":     {[]int{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, false, 0, "count_over_time"},
+		"nothing happens":                   {nil, false, 0, ""},
+		"a replica misses a scrape in calm": {[]int{5}, false, 0, ""},
+		"what must not be, in a storm":      {[]int{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, true, 12, "PodgraceFenceReceiptVoid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := scripted()
@@ -208,7 +219,8 @@ func TestPrometheusJudges(t *testing.T) {
 				if slices.Contains(tc.down, at) {
 					metrics = ""
 				}
-				if err := l.recorded.add(time.Now(), []target{targetA(metrics)}); err != nil {
+				fencer := fmt.Sprintf("podgrace_fence_alarms_total{reason=\"FenceReceiptVoid\"} %d\n", map[bool]int{true: 1}[tc.void > 0 && at >= tc.void])
+				if err := l.recorded.add(time.Now(), []target{targetA(metrics), {"podgrace-fencer", "fencer 0", fencer}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -71,7 +71,7 @@ func hitReplica(r *replica, f plan.Fault) (mend func(context.Context) error, err
 	again := func(context.Context) error { return r.again() }
 	switch f {
 	case plan.KillReplica:
-		return again, r.stop((*podgrace.Webhook).Kill)
+		return again, r.kill()
 	case plan.RollReplica:
 		r.reflag()
 		return again, r.stop((*podgrace.Webhook).Stop)

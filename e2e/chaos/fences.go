@@ -111,7 +111,7 @@ func (l *lab) hitMachine(ctx context.Context, m *machine, s plan.Step) (mend fun
 		}
 		return nil, nil
 	default:
-		return l.fenceMachine(ctx, m, s)
+		return l.fenceMachine(ctx, m, mannerOf(s), fenceByOf(s))
 	}
 }
 
@@ -128,8 +128,8 @@ const (
 // fenceByOf is why a machine is fenced, by the plan.
 func fenceByOf(s plan.Step) fenceBy { return fenceBy(s.Target+int(s.At.Seconds())) % fenceBys }
 
-// fenceMachine has a machine fenced. It is mended once the machine was fenced and what it had runs elsewhere: then it boots anew.
-func (l *lab) fenceMachine(ctx context.Context, m *machine, s plan.Step) (mend func(context.Context) error, err error) {
+// fenceMachine has a machine fenced, whose BMC behaves in a manner. It is mended once the machine was fenced and what it had runs elsewhere: then it boots anew.
+func (l *lab) fenceMachine(ctx context.Context, m *machine, how manner, by fenceBy) (mend func(context.Context) error, err error) {
 	boot, node := m.kubelet.BootID(), &corev1.Node{}
 	if err := cluster.UntilWithin(ctx, settles, m.name+" to tell its boot", func(ctx context.Context) (bool, error) {
 		err := l.kube.Get(ctx, client.ObjectKey{Name: m.name}, node)
@@ -137,8 +137,8 @@ func (l *lab) fenceMachine(ctx context.Context, m *machine, s plan.Step) (mend f
 	}); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotMade, err)
 	}
-	of, by := v1alpha1.BootReference{Name: m.name, UID: node.UID, BootID: boot}, fenceByOf(s)
-	m.behave(mannerOf(s))
+	of := v1alpha1.BootReference{Name: m.name, UID: node.UID, BootID: boot}
+	m.behave(how)
 	if by != byMistake {
 		m.setCut(true)
 	}

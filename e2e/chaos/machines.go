@@ -22,9 +22,10 @@ const (
 	lost    manner = "lost"    // the machine is off, and the first answer to the order does not arrive
 	failing manner = "failing" // the first order is answered by an error, and not carried out
 	down    manner = "down"    // its first answers are none
+	dead    manner = "dead"    // it answers nothing: in a drill
 )
 
-// manners are all of them.
+// manners are all of which a machine is off after some time.
 var manners = []manner{prompt, slow, late, lost, failing, down}
 
 const (
@@ -169,7 +170,7 @@ func (m *machine) bmc() *agentstest.BMC {
 // answer says whether a request goes unanswered.
 func (m *machine) answer(http.ResponseWriter, *http.Request) bool {
 	m.mu.Lock()
-	is := m.manner == down && m.refused < answersDown
+	is := m.manner == dead || m.manner == down && m.refused < answersDown
 	if is {
 		m.refused++
 	}

@@ -73,6 +73,9 @@ func (r *replica) stop(how func(*podgrace.Webhook) error) error {
 	return how(w)
 }
 
+// kill ends it on purpose, at once.
+func (r *replica) kill() error { return r.stop((*podgrace.Webhook).Kill) }
+
 // again starts it after it was ended on purpose.
 func (r *replica) again() error {
 	r.mu.Lock()
@@ -348,7 +351,7 @@ func (rs *replicas) stop() error {
 	var errs []error
 	for _, r := range rs.all {
 		if w := r.process(); w != nil {
-			errs = append(errs, r.stop((*podgrace.Webhook).Kill))
+			errs = append(errs, r.kill())
 		}
 		errs = append(errs, r.link.Close())
 	}
