@@ -27,7 +27,7 @@ const (
 var drills = []Drill{
 	{Name: Refusals, Ticks: 5, Fires: map[string]int{"PodgraceRemovalsRefused": 4}},
 	{Name: Outage, Ticks: 24, Fires: map[string]int{
-		"PodgraceWebhookDown": 8, "PodgraceVolumeLockDown": 8, "PodgraceErrorBudgetBurnsFast": 15, "PodgraceRemovalsBlocked": 17, "PodgraceWebhookUnreachable": 22, "PodgraceWebhookFailedOpen": 22}, Ends: true},
+		"PodgraceWebhookDown": 8, "PodgraceVolumeLockDown": 8, "PodgraceFencerDown": 8, "PodgraceErrorBudgetBurnsFast": 15, "PodgraceRemovalsBlocked": 17, "PodgraceWebhookUnreachable": 22, "PodgraceWebhookFailedOpen": 22}, Ends: true},
 	// A leader gives up after 10 s (RenewDeadline), and tries every 2 s; then 10 minutes.
 	{Name: Leaderless, Ticks: 27, Fires: map[string]int{"PodgraceNoLeader": 26, "PodgraceVolumeLockNoLeader": 26}},
 	{Name: OneAway, Ticks: 19, Fires: map[string]int{"PodgraceWebhookReplicaDown": 18}},
