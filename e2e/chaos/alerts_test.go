@@ -61,7 +61,7 @@ func TestRulesAreRead(t *testing.T) {
 	}
 }
 
-const metricsOfA = "# TYPE podgrace_webhook_ready gauge\npodgrace_webhook_ready 1\npodgrace_other 4\npodgrace_removals_total{verdict=\"Deny\"} 3\nleader_election_master_status{name=\"podgrace-webhook\"} 1\n"
+const metricsOfA = "# TYPE podgrace_webhook_ready gauge\npodgrace_webhook_ready 1\npodgrace_webhook_registered{webhook=\"pods\"} 0\npodgrace_other 4\npodgrace_removals_total{verdict=\"Deny\"} 3\nleader_election_master_status{name=\"podgrace-webhook\"} 1\n"
 
 var ofA, ofB = `job="podgrace-webhook",instance="a"`, `job="podgrace-webhook",instance="b"`
 
