@@ -284,7 +284,8 @@ func calms(busy []span, ticks int) (calm []span) {
 	return calm
 }
 
-// ruleTest is a file of promtool's, as far as we write it.
+// ruleTest is a file of promtool's, as far as we write it. e2e/monitoring has types of its own for what it reads of such files: it is a module that needs neither this one nor the product, so that they
+// would have one another's dependencies (Prometheus and its operator, or Kubernetes' client) for the sake of four structs. Prometheus itself exports none: its own are in promtool's package main.
 type ruleTest struct {
 	RuleFiles []string   `json:"rule_files"`
 	Interval  string     `json:"evaluation_interval"`
