@@ -73,6 +73,9 @@ func Of(pid int) (*Clock, error) {
 func of(pid int) (*Clock, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	begin, end, err := page(dir)
+	for since := time.Now(); errors.Is(err, errNoFunction) && !Ended(pid) && time.Since(since) < mappedIn; begin, end, err = page(dir) {
+		time.Sleep(pollStopped)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +149,13 @@ func page(dir string) (begin, end int64, err error) {
 			return begin, end, err
 		}
 	}
-	return 0, 0, errors.New("the kernel has mapped no function into it")
+	return 0, 0, errNoFunction
 }
+
+// errNoFunction is of a process that has no function of the kernel's. One that was just started has none yet, for mappedIn at most.
+var errNoFunction = errors.New("the kernel has mapped no function into it")
+
+const mappedIn = time.Second
 
 // function is where in the page that one begins by which the time is read.
 func function(image []byte) (int64, error) {
@@ -242,8 +250,8 @@ func look(pid int, begin, end int64) (stopped, outside bool, err error) {
 	return true, outside, nil
 }
 
-// parseStatus says by a thread's status (proc(5)) whether it is stopped, and whether it may be handling a signal, after which it goes on wherever it was: what is handled is blocked meanwhile, unless
-// the program wants it otherwise (sigaction(2), SA_NODEFER), as Go does not (runtime/os_linux.go, setsig, go1.26).
+// parseStatus says by a thread's status (proc(5)) whether it is stopped, and whether it may be handling a signal, after which it goes on wherever it was. While Go handles one it blocks all
+// (runtime/os_linux.go, setsig, go1.26); at other times a thread of it never blocks those that are its own fault, such as SIGSEGV, also not that which waits for others (runtime/signal_unix.go, ensureSigM).
 func parseStatus(text string) (stopped, handles bool) {
 	var blocked, caught uint64
 	for line := range strings.Lines(text) {
@@ -257,7 +265,7 @@ func parseStatus(text string) (stopped, handles bool) {
 			caught, _ = strconv.ParseUint(value, 16, 64)
 		}
 	}
-	return stopped, blocked&caught != 0
+	return stopped, caught != 0 && blocked&caught == caught
 }
 
 // counter is a thread's program counter, by /proc/PID/task/TID/syscall (proc(5)), if it does not run.
