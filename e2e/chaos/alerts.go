@@ -389,8 +389,8 @@ func (l *lab) record(_, working context.Context) error {
 				if led[job] == nil {
 					led[job] = &leaders{}
 				}
-				if led[job].more(leading) {
-					l.violated("%d replicas of %s say that they lead, for more than %d s", leading, job, togetherAtMost)
+				if atMost := l.together(); led[job].more(leading, atMost) {
+					l.violated("%d replicas of %s say that they lead, for more than %d s", leading, job, atMost)
 				}
 			}
 			select {

@@ -121,21 +121,39 @@ func handshake(ctx context.Context, at string, roots *x509.CertPool) error {
 	return c.Close()
 }
 
-// togetherAtMost is for how many looks, one a second, two replicas may say that they lead: one that was paused says so for a moment when it goes on. Leader election keeps 5 s between the end of
-// one's lead and the beginning of another's (LeaseDuration 15 s, RenewDeadline 10 s).
-const togetherAtMost = 5
+// For how many looks, one a second, two replicas may say that they lead. Leader election keeps 5 s between the end of one's lead and the beginning of another's (LeaseDuration 15 s, RenewDeadline 10 s). One
+// that was paused between two renewals (RetryPeriod, 2 s) says so, when it goes on, until it has tried to renew for RenewDeadline, although the lease is another one's by then (client-go
+// tools/leaderelection/leaderelection.go, renew, 0.36.3).
+const (
+	togetherAtMost  = 5
+	togetherResumed = 13
+)
+
+// together is for how many looks two may say now that they lead.
+func (l *lab) together() int {
+	lately := time.Now().Add(-togetherResumed*tick - scrapeTimeout)
+	if l.weather.quietSince(lately, []plan.Scope{plan.Pause}).After(lately) {
+		return togetherResumed
+	}
+	return togetherAtMost
+}
 
 // leaders knows for how long more than one has said that it leads.
-type leaders struct{ together int }
+type leaders struct {
+	together int
+	told     bool
+}
 
-// more is told how many say so, once a second, and says whether that is a violation. It is told of once, however long it lasts.
-func (w *leaders) more(leading int) bool {
+// more is told how many say so, once a second, and for how many looks they may, and says whether that is a violation. It is told of once, however long it lasts.
+func (w *leaders) more(leading, atMost int) bool {
 	if leading < 2 {
-		w.together = 0
+		*w = leaders{}
 		return false
 	}
 	w.together++
-	return w.together == togetherAtMost+1
+	tell := w.together > atMost && !w.told
+	w.told = w.told || tell
+	return tell
 }
 
 // leads says whether the metrics of a replica tell that it leads.

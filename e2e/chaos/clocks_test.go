@@ -21,7 +21,7 @@ func TestLeaders(t *testing.T) {
 	told := func(leading ...int) (times int) {
 		w := leaders{}
 		for _, n := range leading {
-			if w.more(n) {
+			if w.more(n, togetherAtMost) {
 				times++
 			}
 		}
@@ -38,9 +38,38 @@ func TestLeaders(t *testing.T) {
 			}
 		}
 	}
+	w := leaders{}
+	for look := range togetherResumed {
+		if w.more(2, togetherResumed) {
+			t.Errorf("one that was paused is told of at look %d", look)
+		}
+	}
+	if !w.more(2, togetherAtMost) || w.more(2, togetherAtMost) {
+		t.Error("it leads for longer than after a pause, and is not told of once")
+	}
 	for text, want := range map[string]bool{"": false, "leader_election_master_status{name=\"podgrace-webhook\"} 0\n": false, "leader_election_master_status{name=\"podgrace-webhook\"} 1\n": true} {
 		if is, err := leads(text); err != nil || is != want {
 			t.Errorf("%q: %t, %v", text, is, err)
+		}
+	}
+}
+
+// One that was paused may say for a while longer that it leads, and no other one.
+func TestTogether(t *testing.T) {
+	for name, tc := range map[string]struct {
+		weather *weather
+		want    int
+	}{
+		"nothing was hit":    {&weather{}, togetherAtMost},
+		"paused now":         {&weather{hit: []plan.Scope{plan.Pause}}, togetherResumed},
+		"paused just before": {&weather{ended: map[plan.Scope]time.Time{plan.Pause: time.Now().Add(-10 * time.Second)}}, togetherResumed},
+		"paused long ago":    {&weather{ended: map[plan.Scope]time.Time{plan.Pause: time.Now().Add(-time.Minute)}}, togetherAtMost},
+		"cut off":            {&weather{hit: []plan.Scope{plan.Replica, plan.Watcher, plan.Clock}}, togetherAtMost},
+	} {
+		l := scripted()
+		l.weather = tc.weather
+		if got := l.together(); got != tc.want {
+			t.Errorf("%s: %d looks, want %d", name, got, tc.want)
 		}
 	}
 }

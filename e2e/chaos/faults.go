@@ -154,6 +154,9 @@ func (l *lab) happen(ctx context.Context, began time.Time, s plan.Step) error {
 	}
 	end := l.weather.begin(plan.Of(s.Fault))
 	defer end()
+	if plan.Pauses(s.Fault) {
+		defer l.weather.begin(plan.Pause)()
+	}
 	l.say("%s %d for %s", s.Fault, s.Target, s.For.Round(100*time.Millisecond))
 	hit := time.Now()
 	always := context.WithoutCancel(ctx)

@@ -50,6 +50,7 @@ const (
 	Watcher                   // one replica of the volume lock or of the fencer, the target
 	Machine                   // one that has volumes, the target
 	Confirmation              // what was confirmed, by a clock that is wrong by so much: it comes of some faults of Clock
+	Pause                     // what may lead while it is stopped: it comes of some faults of Replica and Watcher
 )
 
 // What there is of each.
@@ -178,6 +179,9 @@ func steps(r *rand.Rand, kinds []kind, mostGap time.Duration, number int, o Opti
 func StartsAnew(f Fault) bool {
 	return slices.Contains([]Fault{KillReplica, RollReplica, SwapReplica, JumpClock}, f)
 }
+
+// Pauses says whether a fault stops a process that goes on later, as if no time had passed.
+func Pauses(f Fault) bool { return f == PauseReplica || f == PauseWatcher }
 
 // Spared is the replica that is not started anew in the era of a round.
 func Spared(number int) int { return number / EraRounds % Replicas }
