@@ -26,11 +26,17 @@ type Volume struct {
 	Identity v1alpha1.VolumeIdentity
 }
 
-// exports say by drivers that leave the handle of a PersistentVolume to whoever writes it where one leads: two handles, one export. False: it can't be told, and the handle is all there
-// is. That two names are of one server, or one path above another, they don't know.
-var exports = map[string]func(attributes map[string]string) (string, bool){
-	"nfs.csi.k8s.io":   nfsExport,
-	"iscsi.csi.k8s.io": iscsiTarget,
+// export says by some attributes of a PersistentVolume where it leads. False: it can't be told, and the handle is all there is. That two names are of one server, or one path above another, it
+// doesn't know.
+type export struct {
+	attributes []string
+	key        func(attributes map[string]string) (string, bool)
+}
+
+// exports are those of drivers that leave the handle of a PersistentVolume to whoever writes it: two handles, one export.
+var exports = map[string]export{
+	"nfs.csi.k8s.io":   {[]string{"server", "share", "subdir"}, nfsExport},
+	"iscsi.csi.k8s.io": {[]string{"iqn", "lun"}, iscsiTarget},
 }
 
 // VolumeOf is the volume that a PersistentVolume leads to.
@@ -43,12 +49,12 @@ func VolumeOf(pv *corev1.PersistentVolume) (Volume, error) {
 		return Volume{}, errors.New("it has no driver, or no volumeHandle")
 	}
 	v := Volume{Driver: source.Driver, Key: source.VolumeHandle, Identity: v1alpha1.VolumeByHandle}
-	if export := exports[v.Driver]; export != nil {
+	if export, known := exports[v.Driver]; known {
 		attributes, err := lowered(source.VolumeAttributes)
 		if err != nil {
 			return Volume{}, err
 		}
-		if key, ok := export(attributes); ok {
+		if key, ok := export.key(attributes); ok {
 			v.Key, v.Identity = key, v1alpha1.VolumeByExport
 		}
 	}
@@ -67,6 +73,25 @@ func lowered(attributes map[string]string) (map[string]string, error) {
 		all[lower] = attributes[name]
 	}
 	return all, nil
+}
+
+// Leading are those attributes by which VolumeOf tells where a PersistentVolume leads, or all, where these can't be read.
+func Leading(source *corev1.CSIPersistentVolumeSource) map[string]string {
+	export, known := exports[source.Driver]
+	if !known {
+		return nil
+	}
+	all, err := lowered(source.VolumeAttributes)
+	if err != nil {
+		return source.VolumeAttributes
+	}
+	leading := map[string]string{}
+	for _, name := range export.attributes {
+		if value, there := all[name]; there {
+			leading[name] = value
+		}
+	}
+	return leading
 }
 
 // LockName is the name of the VolumeLock of a volume. It does not say what it is for: that is in the spec.

@@ -1,10 +1,13 @@
 package volumelock_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/volumelock"
@@ -91,4 +94,26 @@ func TestAttachmentName(t *testing.T) {
 	if got := volumelock.AttachmentName("driver", "vol-1", "node"); got != "csi-3ec73c441c417533b1dc0f6fbcab2c9f478c3a1e62da635f5e90f191d2a19c5e" {
 		t.Error(got)
 	}
+}
+
+// TestLeading: where a PersistentVolume leads is told by its leading attributes as by all, and so is that it can't be.
+func TestLeading(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SampledFrom([]string{"server", "Server", "share", "SHARE", "subdir", "subDir", "iqn", "lun", "Lun", "csi.storage.k8s.io/pv/name", "mountOptions", "MountOptions"})
+		source := &corev1.CSIPersistentVolumeSource{Driver: rapid.SampledFrom([]string{"nfs.csi.k8s.io", "iscsi.csi.k8s.io", "block.example.org"}).Draw(t, "driver"), VolumeHandle: "handle",
+			VolumeAttributes: rapid.MapOfN(names, rapid.SampledFrom([]string{"", "1", "/srv", "${pvc.metadata.name}"}), 0, 6).Draw(t, "attributes")}
+		of := func(source *corev1.CSIPersistentVolumeSource) string {
+			v, err := volumelock.VolumeOf(&corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: source}}})
+			return fmt.Sprint(v, err)
+		}
+		kept := source.DeepCopy()
+		kept.VolumeAttributes = volumelock.Leading(source)
+		if whole, less := of(source), of(kept); whole != less {
+			t.Fatalf("it leads to %s, and by %v to %s", whole, kept.VolumeAttributes, less)
+		}
+		if source.Driver == "nfs.csi.k8s.io" && len(source.VolumeAttributes) == 6 && len(kept.VolumeAttributes) > 3 && !strings.Contains(of(source), "more than once") {
+			t.Fatalf("it keeps %v", kept.VolumeAttributes)
+		}
+	})
 }

@@ -3,11 +3,13 @@ package controller
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/informer"
+	"github.com/podgrace/podgrace/volumelock"
 )
 
 // NewScheme returns a scheme with the kinds that the volume lock reads and writes.
@@ -39,15 +42,22 @@ func Synced(informers cache.Cache) healthz.Checker {
 // CacheOptions strip objects to what informers are asked for: where to look, and how many there are (Census). What is decided by is read whole, from the API server itself, but for
 // VolumeAttachments where a write proves them, and the PersistentVolumes of one handle, of which all is kept that Attach reads. Readers get the stored objects without a copy: nobody in this package changes one.
 func CacheOptions() cache.Options {
+	var k keeper
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}:                informer.Trimmed(keepNode),
-		&corev1.PersistentVolume{}:    informer.Trimmed(keepVolume),
-		&storagev1.VolumeAttachment{}: informer.Trimmed(keepAttachment),
+		&corev1.PersistentVolume{}:    informer.Trimmed(k.keepVolume),
+		&storagev1.VolumeAttachment{}: informer.Trimmed(k.keepAttachment),
 		&storagev1.CSIDriver{}:        informer.Trimmed(keepDriver),
-		&v1alpha1.VolumeLock{}:        informer.Trimmed(keepLock),
+		&v1alpha1.VolumeLock{}:        informer.Trimmed(k.keepLock),
 		&v1alpha1.FenceReceipt{}:      informer.Trimmed(keepReceipt),
 	}}
 }
+
+// keeper keeps what informers are asked for. What many objects have in common they have in memory once.
+type keeper struct{ informer.Interned }
+
+// finalized are the finalizers of nearly each VolumeAttachment.
+var finalized = []string{v1alpha1.FinalizerVolumeLock}
 
 // keepNode keeps what tells whether its status is news to a volume (volumelock.Settled).
 func keepNode(o *corev1.Node) *corev1.Node {
@@ -69,23 +79,26 @@ func keepNode(o *corev1.Node) *corev1.Node {
 	return kept
 }
 
-func keepVolume(o *corev1.PersistentVolume) *corev1.PersistentVolume {
+func (k *keeper) keepVolume(o *corev1.PersistentVolume) *corev1.PersistentVolume {
 	kept := &corev1.PersistentVolume{ObjectMeta: informer.Identity(o.ObjectMeta)}
 	kept.Spec.AccessModes = o.Spec.AccessModes
 	if source := o.Spec.CSI; source != nil {
-		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: source.Driver, VolumeHandle: source.VolumeHandle, VolumeAttributes: source.VolumeAttributes}
+		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: k.Of(source.Driver), VolumeHandle: source.VolumeHandle, VolumeAttributes: volumelock.Leading(source)}
 	}
 	return kept
 }
 
 // keepAttachment keeps all that is decided by, since a volume is taken by what the informer has.
-func keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
+func (k *keeper) keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	kept := &storagev1.VolumeAttachment{ObjectMeta: informer.Identity(o.ObjectMeta)}
 	kept.CreationTimestamp, kept.DeletionTimestamp, kept.Finalizers = o.CreationTimestamp, o.DeletionTimestamp, o.Finalizers
+	if slices.Equal(o.Finalizers, finalized) {
+		kept.Finalizers = finalized
+	}
 	if lock := o.Annotations[v1alpha1.AnnotationVolumeLock]; lock != "" {
 		kept.Annotations = map[string]string{v1alpha1.AnnotationVolumeLock: lock}
 	}
-	kept.Spec = storagev1.VolumeAttachmentSpec{Attacher: o.Spec.Attacher, NodeName: o.Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName}}
+	kept.Spec = storagev1.VolumeAttachmentSpec{Attacher: k.Of(o.Spec.Attacher), NodeName: k.Of(o.Spec.NodeName), Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName}}
 	kept.Status.Attached, kept.Status.AttachError = o.Status.Attached, o.Status.AttachError
 	return kept
 }
@@ -100,8 +113,11 @@ func keepDriver(o *storagev1.CSIDriver) *storagev1.CSIDriver {
 }
 
 // keepLock keeps what tells whether it is at rest (volumelock.AtRest): of its condition only whether it is there.
-func keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
+func (k *keeper) keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
 	kept := &v1alpha1.VolumeLock{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: o.Spec, Status: o.Status}
+	s := &kept.Spec
+	s.Driver, s.Identity, s.DriverUID = k.Of(s.Driver), v1alpha1.VolumeIdentity(k.Of(string(s.Identity))), types.UID(k.Of(string(s.DriverUID)))
+	s.Node = v1alpha1.BootReference{Name: k.Of(s.Node.Name), UID: types.UID(k.Of(string(s.Node.UID))), BootID: k.Of(s.Node.BootID)}
 	kept.Status.Conditions = nil
 	for _, c := range o.Status.Conditions {
 		if c.Type == v1alpha1.ConditionConflict {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,10 +24,13 @@ import (
 	"github.com/podgrace/podgrace/volumelock"
 )
 
+// options are those of all informers of the tests.
+var options = CacheOptions()
+
 // kept is what informers keep of an object.
-func kept(t *testing.T, o runtime.Object) runtime.Object {
+func kept(t testing.TB, o runtime.Object) runtime.Object {
 	t.Helper()
-	for kind, by := range CacheOptions().ByObject {
+	for kind, by := range options.ByObject {
 		if reflect.TypeOf(kind) == reflect.TypeOf(o) {
 			trimmed, err := by.Transform(o)
 			if err != nil {
@@ -106,6 +110,30 @@ func TestKept(t *testing.T) {
 		if len(small) > len(whole)/2 {
 			t.Errorf("of a %T %d of %d bytes are kept: %s", o, len(small), len(whole), small)
 		}
+	}
+}
+
+// TestKeptTogether: what many objects have in common they have in memory once, and nothing of it is changed.
+func TestKeptTogether(t *testing.T) {
+	t.Parallel()
+	node := v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}
+	keep := func() (*corev1.PersistentVolume, *storagev1.VolumeAttachment, *v1alpha1.VolumeLock) {
+		pv := provisioned()
+		return kept(t, decoded(t, pv)).(*corev1.PersistentVolume), kept(t, decoded(t, attachedTo(pv, "a", "va"))).(*storagev1.VolumeAttachment), kept(t, decoded(t, heldBy(pv, node, "va", "driver-1"))).(*v1alpha1.VolumeLock)
+	}
+	pv, a, l := keep()
+	pv2, a2, l2 := keep()
+	for what, two := range map[string][2]string{
+		"driver of PersistentVolumes": {pv.Spec.CSI.Driver, pv2.Spec.CSI.Driver}, "attacher": {pv.Spec.CSI.Driver, a.Spec.Attacher}, "driver of VolumeLocks": {l.Spec.Driver, pv2.Spec.CSI.Driver},
+		"node of VolumeAttachments": {a.Spec.NodeName, a2.Spec.NodeName}, "node": {a.Spec.NodeName, l.Spec.Node.Name}, "UID of the node": {string(l.Spec.Node.UID), string(l2.Spec.Node.UID)}, "boot": {l.Spec.Node.BootID, l2.Spec.Node.BootID},
+		"UID of the driver": {string(l.Spec.DriverUID), string(l2.Spec.DriverUID)}, "identity": {string(l.Spec.Identity), string(l2.Spec.Identity)}, "finalizer": {a.Finalizers[0], a2.Finalizers[0]},
+	} {
+		if two[0] == "" || two[0] != two[1] || unsafe.StringData(two[0]) != unsafe.StringData(two[1]) {
+			t.Errorf("%s: %q and %q are two", what, two[0], two[1])
+		}
+	}
+	if len(pv.Spec.CSI.VolumeAttributes) != 3 {
+		t.Errorf("it keeps %v", pv.Spec.CSI.VolumeAttributes)
 	}
 }
 
