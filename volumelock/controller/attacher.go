@@ -43,6 +43,8 @@ type Attacher struct {
 
 	lock sync.Mutex
 	told map[string]told // by VolumeAttachment, while they are not attached
+
+	failed sync.Map // VolumeAttachments about which a request has failed: it may have been carried out, and informers be behind that
 }
 
 // told is what was said of the VolumeAttachment of a name. Another replica, or this one once it has started anew, does not know, and says it again.
@@ -95,12 +97,16 @@ const steps = 8
 
 // ReconcileAttachment decides about one VolumeAttachment until nothing is to be written.
 func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	ask := false // only once what the informer says of the lock has led to nothing
-	return x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
+	_, ask := x.failed.LoadAndDelete(req.Name) // else only once what the informer says of the lock has led to nothing
+	result, err := x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
 		d, about, err := x.decideAttachment(ctx, req.Name, known, ask)
 		ask = true
 		return d, about, err
 	})
+	if err != nil {
+		x.failed.Store(req.Name, nil)
+	}
+	return result, err
 }
 
 // ReconcileLock decides about one VolumeLock until nothing is to be written.

@@ -248,6 +248,33 @@ func TestSomebodyWasFaster(t *testing.T) {
 	}
 }
 
+// TestAnswerLost: a volume that is taken by a write whose answer was lost is attached, also if the informers know nothing of that when it is tried again, and the kubelet does not list the volume any more.
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	before := fakeAPI([]client.Object{c.attachment("a")})
+	kube := c.Client.(client.WithWatch)
+	c.Cache = informers(t, before)
+	c.Client = interceptor.NewClient(kube, interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, o client.Object, options ...client.CreateOption) error {
+		return errors.Join(kube.Create(ctx, o, options...), errKilled)
+	}})
+	reconcile := func() error {
+		_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}})
+		return err
+	}
+	if err := reconcile(); err == nil || c.lock() == nil {
+		t.Fatalf("it is said %v, of %+v", err, c.lock())
+	}
+	c.Client = kube
+	c.reports("a")
+	c.must(reconcile())
+	if a := c.attachment("a"); !a.Status.Attached {
+		t.Errorf("it is %+v", a)
+	}
+}
+
 // TestRequests: what it costs to attach a volume is three reads and three writes, and all that is between them is decided by what is known.
 func TestRequests(t *testing.T) {
 	t.Parallel()
