@@ -3,7 +3,7 @@
 //
 //	attacher.go  one VolumeAttachment, one VolumeLock: read, decide, write
 //	write.go     writes, each refused by the API server where what it changes is not as it was read
-//	setup.go     what is watched, and what is looked at when it changes
+//	setup.go     what is watched, and what is looked at when it changes; that no event is swallowed which matters filters_test.go tries to refute
 //	shared.go    reads that several need at once
 //	cache.go     what informers keep
 //	metrics.go   what is counted
