@@ -133,7 +133,7 @@ func steadyTree(ctx context.Context, kube client.Client, policy *v1alpha1.NodePo
 }
 
 // startEnforcer starts the real program and returns when it is ready.
-func startEnforcer(ctx context.Context, c *cluster.Cluster) (*podgrace.Enforcer, error) {
+func startEnforcer(ctx context.Context, c *cluster.Cluster) (*podgrace.Replica, error) {
 	if err := podgrace.AllowEnforcer(ctx, c); err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ type steady struct {
 // settled is how long the program is let be before it is watched: its first round, the informers, the checkpoint.
 const settled = 15 * time.Second
 
-func watchSteady(ctx context.Context, o options, e *podgrace.Enforcer, progress io.Writer) (steady, error) {
+func watchSteady(ctx context.Context, o options, e *podgrace.Replica, progress io.Writer) (steady, error) {
 	if err := pause(ctx, settled); err != nil {
 		return steady{}, err
 	}
@@ -215,15 +215,15 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // look reads what the program has done and used so far.
-func look(ctx context.Context, e *podgrace.Enforcer) (s steady, err error) {
+func look(ctx context.Context, e *podgrace.Replica) (s steady, err error) {
 	text, err := measure.Metrics(ctx, e.MetricsURL+"/metrics")
 	if err != nil {
 		return s, err
 	}
-	if s.cpu, err = measure.CPU(e.PID); err != nil {
+	if s.cpu, err = measure.CPU(e.PID()); err != nil {
 		return s, err
 	}
-	if s.memory, err = measure.MemoryOf(e.PID); err != nil {
+	if s.memory, err = measure.MemoryOf(e.PID()); err != nil {
 		return s, err
 	}
 	for series, into := range map[string]*float64{

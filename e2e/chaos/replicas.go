@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/measure"
@@ -268,7 +266,7 @@ func newReplicas(c *cluster.Cluster, programs programs) (*replicas, error) {
 			return nil, err
 		}
 		kubeconfig := filepath.Join(c.Dir, fmt.Sprintf("replica-%d.kubeconfig", i))
-		if err := through(file, link, kubeconfig); err != nil {
+		if err := cluster.Redirect(file, link.Address(), kubeconfig); err != nil {
 			return nil, err
 		}
 		r := &replica{index: i, link: link, program: programs.current}
@@ -282,21 +280,6 @@ func newReplicas(c *cluster.Cluster, programs programs) (*replicas, error) {
 
 func flagsOf(kubeconfig string) []string {
 	return []string{"--kubeconfig=" + kubeconfig, "--leaf-duration=" + leafLife.String(), "--ca-settle=" + settle.String()}
-}
-
-// through writes a kubeconfig that is another one's by a way of its own.
-func through(file string, link *wire.Balancer, path string) error {
-	config, err := clientcmd.LoadFromFile(file)
-	if err != nil {
-		return fmt.Errorf("make a way to the API server: %w", err)
-	}
-	for _, to := range config.Clusters {
-		to.Server = link.Address()
-	}
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return fmt.Errorf("make a way to the API server: %w", err)
-	}
-	return nil
 }
 
 // run keeps them running, and has the Service send to those that are ready, until the context ends.

@@ -38,7 +38,7 @@ func newWatcher(c *cluster.Cluster, name, program, kubeconfig string, index int,
 	}
 	w := &watcher{program: name, name: fmt.Sprintf("%s %d", name, index), link: link}
 	own := filepath.Join(c.Dir, fmt.Sprintf("%s-%d.kubeconfig", name, index))
-	if err := errors.Join(link.To(c.Config.Host), through(kubeconfig, link, own)); err != nil {
+	if err := errors.Join(link.To(c.Config.Host), cluster.Redirect(kubeconfig, link.Address(), own)); err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
 	w.start = func() (*podgrace.Replica, error) { return podgrace.LaunchReplica(c, name, program, own, args...) }

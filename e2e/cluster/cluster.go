@@ -218,6 +218,21 @@ func (c *Cluster) kubeconfigOf(user string, groups []string) ([]byte, error) {
 	return added.KubeConfig()
 }
 
+// Redirect writes a kubeconfig to path that is another one's but for the API server's URL.
+func Redirect(kubeconfig, url, path string) error {
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("redirecting %s: %w", kubeconfig, err)
+	}
+	for _, to := range config.Clusters {
+		to.Server = url
+	}
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return fmt.Errorf("redirecting %s: %w", kubeconfig, err)
+	}
+	return nil
+}
+
 // What no client of a test should wait for is its own rate limit.
 const userQPS, userBurst = 1000, 2000
 

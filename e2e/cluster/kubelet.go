@@ -29,6 +29,8 @@ type KubeletOptions struct {
 	Taints []corev1.Taint
 	// Images are docker archives to import besides PauseImage; see BuildImage.
 	Images []string
+	// APIServer is the URL by which the kubelet reaches the API server; empty: the cluster's own.
+	APIServer string
 }
 
 // Node is a running kubelet with its own containerd.
@@ -117,6 +119,24 @@ func (n *Node) RestartKubelet(ctx context.Context) error {
 	}
 	return n.runKubelet(ctx)
 }
+
+// KillKubelet ends the kubelet as the kernel's OOM killer would. RestartKubelet starts it again.
+func (n *Node) KillKubelet() error { return n.kubelet.Kill() }
+
+// KubeletPID is the kubelet's process.
+func (n *Node) KubeletPID() int { return n.kubelet.PID() }
+
+// KubeletExited returns nil while the kubelet runs, and afterwards why it ended.
+func (n *Node) KubeletExited() error { return n.kubelet.Exited() }
+
+// KillContainerd ends containerd as the kernel's OOM killer would. The containers run on: each has a shim of its own.
+func (n *Node) KillContainerd() error { return n.containerd.Kill() }
+
+// RestartContainerd starts containerd again after KillContainerd, and returns when it answers.
+func (n *Node) RestartContainerd(ctx context.Context) error { return n.startContainerd(ctx) }
+
+// ContainerdPID is containerd's process.
+func (n *Node) ContainerdPID() int { return n.containerd.PID() }
 
 // takeHost waits for the machine, removes what a killed node may have left, and makes network and cgroups.
 func (n *Node) takeHost(ctx context.Context) (err error) {
@@ -219,6 +239,11 @@ func (n *Node) runKubelet(ctx context.Context) error {
 	kubeconfig, err := n.cluster.KubeconfigFor("system:node:"+n.Name, "system:nodes")
 	if err != nil {
 		return err
+	}
+	if n.options.APIServer != "" {
+		if err := Redirect(kubeconfig, n.options.APIServer, kubeconfig); err != nil {
+			return err
+		}
 	}
 	n.kubelet, err = startProcess("kubelet", n.KubeletLog, n.program,
 		"--config="+nodeDir+"/kubelet.yaml", "--kubeconfig="+kubeconfig, "--root-dir="+kubeletRoot, "--cert-dir="+nodeDir+"/pki",

@@ -28,7 +28,7 @@ const realNode = "node-3"
 // enforced is that node; nil where this machine can't be one.
 type enforced struct {
 	node     *cluster.Node
-	enforcer *podgrace.Enforcer
+	enforcer *podgrace.Replica
 	program  string
 	// config has the enforcer's rights.
 	config string

@@ -2,7 +2,6 @@ package podgrace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,18 +17,6 @@ import (
 
 // enforcerUser is the node enforcers' service account.
 const enforcerUser = "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
-
-// Enforcer is a running node enforcer.
-type Enforcer struct {
-	// HealthURL serves /readyz, MetricsURL serves /metrics.
-	HealthURL, MetricsURL string
-	// LogPath is the file with what it logs.
-	LogPath string
-	// PID of the process.
-	PID int
-
-	child *cluster.Process
-}
 
 // BuildEnforcer compiles the node enforcer into a folder and returns the program's path.
 func BuildEnforcer(ctx context.Context, dir string) (string, error) {
@@ -115,39 +102,11 @@ func EnforcerKubeconfigOf(c *cluster.Cluster, nodeName string) (string, error) {
 	return path, nil
 }
 
-// StartEnforcer starts one node enforcer on this machine. It returns at once: Ready says when it knows its node.
-func StartEnforcer(c *cluster.Cluster, program, nodeName string, args ...string) (*Enforcer, error) {
+// StartEnforcer starts one node enforcer on this machine. It returns at once: WaitReady says when it knows its node, and has compared its cgroups once.
+func StartEnforcer(c *cluster.Cluster, program, nodeName string, args ...string) (*Replica, error) {
 	kubeconfig, err := EnforcerKubeconfigOf(c, nodeName)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := cluster.FreePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	e := &Enforcer{
-		HealthURL: "http://127.0.0.1:" + ports[0], MetricsURL: "http://127.0.0.1:" + ports[1],
-		LogPath: filepath.Join(c.Dir, "log", "nodeenforcer-"+ports[0]+".log"),
-	}
-	args = append([]string{
-		"--kubeconfig", kubeconfig, "--node-name", nodeName, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1],
-	}, args...)
-	if e.child, err = cluster.StartProcess("nodeenforcer", e.LogPath, program, args...); err != nil {
-		return nil, err
-	}
-	e.PID = e.child.PID()
-	return e, nil
-}
-
-// WaitReady returns when it knows its node and has compared its cgroups once.
-func (e *Enforcer) WaitReady(ctx context.Context) error {
-	return waitReady(ctx, "the node enforcer", e.child, e.HealthURL)
-}
-
-// Stop ends it.
-func (e *Enforcer) Stop() error {
-	if err := e.child.Stop(); err != nil {
-		return errors.Join(err, fmt.Errorf("its log is %s", e.LogPath))
-	}
-	return nil
+	return launch(c, "nodeenforcer", program, kubeconfig, append([]string{"--node-name", nodeName}, args...)...)
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
-// Replica is one of a program that watches the cluster and serves nobody: the fencer, the volume lock.
+// Replica is one of a program that watches the cluster and serves nobody: the fencer, the volume lock, the node enforcer of a node.
 type Replica struct {
 	// MetricsURL serves /metrics, HealthURL /readyz, LogPath is the file with what it logs.
 	MetricsURL, HealthURL, LogPath string
 
+	name  string
 	child *cluster.Process
 }
 
@@ -23,7 +24,7 @@ func startReplica(ctx context.Context, c *cluster.Cluster, name, program, kubeco
 	if err != nil {
 		return nil, err
 	}
-	if err := waitReady(ctx, name, r.child, r.HealthURL); err != nil {
+	if err := r.WaitReady(ctx); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
 	return r, nil
@@ -31,16 +32,28 @@ func startReplica(ctx context.Context, c *cluster.Cluster, name, program, kubeco
 
 // LaunchReplica starts one on this machine, and does not wait until it is ready.
 func LaunchReplica(c *cluster.Cluster, name, program, kubeconfig string, args ...string) (*Replica, error) {
+	return launch(c, name, program, kubeconfig, append([]string{"--namespace", "podgrace-system"}, args...)...)
+}
+
+// launch is LaunchReplica for a program that need not know Podgrace's namespace.
+func launch(c *cluster.Cluster, name, program, kubeconfig string, args ...string) (*Replica, error) {
 	ports, err := cluster.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{MetricsURL: "http://127.0.0.1:" + ports[1], HealthURL: "http://127.0.0.1:" + ports[0], LogPath: filepath.Join(c.Dir, "log", name+"-"+ports[0]+".log")}
-	args = append([]string{"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1], "--namespace", "podgrace-system"}, args...)
+	r := &Replica{
+		MetricsURL: "http://127.0.0.1:" + ports[1], HealthURL: "http://127.0.0.1:" + ports[0], LogPath: filepath.Join(c.Dir, "log", name+"-"+ports[0]+".log"), name: name,
+	}
+	args = append([]string{"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1]}, args...)
 	if r.child, err = cluster.StartProcess(name, r.LogPath, program, args...); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// WaitReady returns when it is ready.
+func (r *Replica) WaitReady(ctx context.Context) error {
+	return waitReady(ctx, r.name, r.child, r.HealthURL)
 }
 
 // PID is its process.
