@@ -54,6 +54,8 @@ func (l *lab) hit(ctx context.Context, s plan.Step) (mend func(context.Context) 
 		return hitWatcher(l.watchers[s.Target], s.Fault)
 	case plan.Machine:
 		return l.hitMachine(ctx, l.machines[s.Target], s)
+	case plan.Enforcer, plan.Kubelet, plan.Cgroup:
+		return nil, fmt.Errorf("%w: there is no real node", errNotMade)
 	default:
 		return hitReplica(l.replicas.all[s.Target], s.Fault)
 	}

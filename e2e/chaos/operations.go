@@ -63,6 +63,10 @@ func (l *lab) operate(ctx context.Context, began time.Time, id string, o plan.Op
 		l.operateMachines(ctx, o)
 		return
 	}
+	if plan.OfEnforced(o.Do) {
+		l.counts.operation(o.Do, untried)
+		return
+	}
 	if plan.ClassOf(o.Do) == plan.Never {
 		l.attack(ctx, o)
 		return

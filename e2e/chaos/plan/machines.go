@@ -77,5 +77,5 @@ const stream = 10
 // beside draws what happens to the machines with volumes.
 func beside(seed uint64, number int, o Options) ([]Step, []Operation) {
 	r := rand.New(rand.NewPCG(seed^stream<<32, uint64(number))) //nolint:gosec // as Draw
-	return steps(r, machineKinds, 3*time.Second, number, o), operations(r, machineVerbs, o.Storm)
+	return steps(r, machineKinds, 3*time.Second, number, o), operations(r, machineVerbs, leastPause, mostPause, o.Storm)
 }

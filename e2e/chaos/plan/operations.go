@@ -71,7 +71,7 @@ func Verbs() []Verb {
 	return all
 }
 
-func allVerbs() []weighed { return slices.Concat(verbs, machineVerbs) }
+func allVerbs() []weighed { return slices.Concat(verbs, machineVerbs, enforcedVerbs) }
 
 // ClassOf is what is expected of one.
 func ClassOf(v Verb) Class {
@@ -94,7 +94,7 @@ type Operation struct {
 // An operation begins about every second: there are always some under way when a fault begins.
 const leastPause, mostPause = 200 * time.Millisecond, 1600 * time.Millisecond
 
-func operations(r *rand.Rand, verbs []weighed, storm time.Duration) []Operation {
+func operations(r *rand.Rand, verbs []weighed, leastPause, mostPause, storm time.Duration) []Operation {
 	sum := 0
 	for _, v := range verbs {
 		sum += v.weight

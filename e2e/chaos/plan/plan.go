@@ -51,6 +51,9 @@ const (
 	Machine                   // one that has volumes, the target
 	Confirmation              // what was confirmed, by a clock that is wrong by so much: it comes of some faults of Clock
 	Pause                     // what may lead while it is stopped: it comes of some faults of Replica and Watcher
+	Enforcer                  // the node enforcer of the real node
+	Kubelet                   // the real node's, or its runtime
+	Cgroup                    // one of the real node's
 )
 
 // What there is of each.
@@ -95,7 +98,7 @@ func Faults() []Fault {
 	return all
 }
 
-func allKinds() []kind { return slices.Concat(kinds, machineKinds) }
+func allKinds() []kind { return slices.Concat(kinds, machineKinds, enforcedKinds) }
 
 // Of is what a fault hits.
 func Of(f Fault) Scope {
@@ -144,9 +147,11 @@ type Round struct {
 // Draw is the round of a number. It depends on nothing but the seed and the options.
 func Draw(seed uint64, number int, o Options) Round {
 	r := rand.New(rand.NewPCG(seed, uint64(number))) //nolint:gosec // a plan is to be drawn again, not to be secret
-	round := Round{Number: number, Steps: steps(r, kinds, 6*time.Second, number, o), Operations: operations(r, verbs, o.Storm)}
-	ofMachines, with := beside(seed, number, o)
-	round.Steps, round.Operations = append(round.Steps, ofMachines...), append(round.Operations, with...)
+	round := Round{Number: number, Steps: steps(r, kinds, 6*time.Second, number, o), Operations: operations(r, verbs, leastPause, mostPause, o.Storm)}
+	for _, apart := range []func(uint64, int, Options) ([]Step, []Operation){beside, enforced} {
+		steps, with := apart(seed, number, o)
+		round.Steps, round.Operations = append(round.Steps, steps...), append(round.Operations, with...)
+	}
 	return round
 }
 

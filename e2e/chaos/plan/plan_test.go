@@ -59,7 +59,7 @@ func TestBounds(t *testing.T) {
 		const tick = 50 * time.Millisecond
 		var away time.Duration
 		for at := time.Duration(0); at < o.Storm; at += tick {
-			hit := map[Scope]map[int]int{Replica: {}, Webhook: {}, ControlPlane: {}, Node: {}, Nothing: {}, Watcher: {}, Machine: {}}
+			hit := map[Scope]map[int]int{Replica: {}, Webhook: {}, ControlPlane: {}, Node: {}, Nothing: {}, Watcher: {}, Machine: {}, Enforcer: {}, Kubelet: {}, Cgroup: {}}
 			for _, s := range steps {
 				if s.At <= at && at < s.End() {
 					scope := Of(s.Fault)
