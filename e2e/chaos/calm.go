@@ -40,6 +40,12 @@ func (l *lab) calm(ctx context.Context) error {
 		l.violated("not well again %s after the storm: %v", time.Since(began).Round(time.Second), last)
 	}
 	l.counts.well(time.Since(began))
+	repaired := make(chan struct{}) // which takes some seconds
+	go func() {
+		defer close(repaired)
+		l.repairs(ctx, repairedWithin)
+	}()
+	defer func() { <-repaired }()
 	if err := l.certificatesHold(ctx); err != nil {
 		return err
 	}
@@ -49,7 +55,7 @@ func (l *lab) calm(ctx context.Context) error {
 	if err := errors.Join(l.panicked(), l.watchersPanicked()); err != nil {
 		return err
 	}
-	return l.measure(ctx)
+	return errors.Join(l.measure(ctx), l.measureEnforced(ctx))
 }
 
 // unwell is what is not yet as was asked for.
@@ -62,7 +68,7 @@ func (l *lab) unwell(ctx context.Context) error {
 			return fmt.Errorf("the kubelet of %s: %w", k.node, err)
 		}
 	}
-	for _, look := range []func(context.Context) error{l.nodesUnwell, l.statefulUnwell, l.deployedUnwell, l.podsUnwell, l.watchersUnwell, l.machinesUnwell, l.volumesUnwell} {
+	for _, look := range []func(context.Context) error{l.nodesUnwell, l.statefulUnwell, l.deployedUnwell, l.podsUnwell, l.watchersUnwell, l.machinesUnwell, l.volumesUnwell, l.enforcedUnwell} {
 		if err := look(ctx); err != nil {
 			return err
 		}
@@ -75,7 +81,11 @@ func (l *lab) nodesUnwell(ctx context.Context) error {
 	if err := l.kube.List(ctx, &nodes); err != nil {
 		return err
 	}
-	if len(nodes.Items) != plan.Nodes+plan.Machines {
+	want := plan.Nodes + plan.Machines
+	if l.enforced != nil {
+		want++
+	}
+	if len(nodes.Items) != want {
 		return fmt.Errorf("there are %d nodes", len(nodes.Items))
 	}
 	for _, n := range nodes.Items {
@@ -130,7 +140,8 @@ func (l *lab) podsUnwell(ctx context.Context) error {
 			return fmt.Errorf("pod %s/%s on %s is %s, deleted at %v", p.Namespace, p.Name, p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp)
 		}
 	}
-	there := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Namespace == volumesNamespace }) // whose machines say what is mounted
+	// What is mounted machines say, and what runs on the real node the kernel.
+	there := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Namespace == volumesNamespace || p.Namespace == keptNamespace })
 	if run := l.copies.in(""); len(run) != len(there) {
 		return fmt.Errorf("%d pods run, and there are %d", len(run), len(there))
 	}
@@ -230,7 +241,7 @@ func (l *lab) measure(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		l.counts.sampled(samples)
+		l.counts.sampled("webhook", samples)
 		what := grows(samples)
 		if n := panickedSince(samples); n > 0 {
 			what = append(what, fmt.Sprintf("%.0f panics that were recovered since the calm before", n))

@@ -55,7 +55,10 @@ func (l *lab) hit(ctx context.Context, s plan.Step) (mend func(context.Context) 
 	case plan.Machine:
 		return l.hitMachine(ctx, l.machines[s.Target], s)
 	case plan.Enforcer, plan.Kubelet, plan.Cgroup:
-		return nil, fmt.Errorf("%w: there is no real node", errNotMade)
+		if l.enforced == nil {
+			return nil, fmt.Errorf("%w: there is no real node", errNotMade)
+		}
+		return l.hitEnforced(ctx, l.enforced, s)
 	default:
 		return hitReplica(l.replicas.all[s.Target], s.Fault)
 	}

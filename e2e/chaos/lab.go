@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,6 +71,11 @@ type lab struct {
 	began    time.Time
 	end      context.CancelFunc
 
+	builds   map[string]programs // of both versions
+	withNode bool                // there is to be a real node
+	enforced *enforcedNode       // that one; nil: there is none
+	pods     corev1listers.PodLister
+
 	machines []*machine // that have volumes
 	storage  *volumelock.Witness
 	watchers []*watcher // the volume lock's replicas, then the fencer's
@@ -87,8 +93,8 @@ type lab struct {
 	ends    []func() error // in the order in which they were begun
 }
 
-func newLab(ctx context.Context, progress io.Writer) (_ *lab, err error) {
-	l := &lab{progress: progress, weather: &weather{}, counts: newCounts(), refused: map[types.UID]removal{}, began: time.Now()}
+func newLab(ctx context.Context, progress io.Writer, withNode bool) (_ *lab, err error) {
+	l := &lab{progress: progress, withNode: withNode, weather: &weather{}, counts: newCounts(), refused: map[types.UID]removal{}, began: time.Now()}
 	l.roundBegan = l.began // what is seen before the first round has the time of the run
 	l.copies = newCopies(func(what string) { l.violated("%s", what) })
 	defer func() {
@@ -110,7 +116,7 @@ func newLab(ctx context.Context, progress io.Writer) (_ *lab, err error) {
 	}
 	working, end := context.WithCancel(context.WithoutCancel(ctx))
 	l.end = end
-	for _, step := range []func(ctx, working context.Context) error{l.install, l.join, l.addMachines, l.addFencer, l.fill, l.record} {
+	for _, step := range []func(ctx, working context.Context) error{l.install, l.join, l.addMachines, l.addFencer, l.addEnforced, l.fill, l.record} {
 		if err := step(ctx, working); err != nil {
 			return nil, err
 		}
@@ -133,12 +139,16 @@ func (l *lab) stop() error {
 
 // install installs the webhook with all of its replicas.
 func (l *lab) install(ctx, working context.Context) (err error) {
-	programs, err := buildPrograms(ctx, l.Dir)
-	if err != nil {
+	names := []string{"webhook"}
+	if l.withNode {
+		names = append(names, "nodeenforcer")
+	}
+	if l.builds, err = buildPrograms(ctx, l.Dir, names...); err != nil {
 		return err
 	}
-	l.say("the other version of the webhook is %s", programs.version)
-	if l.replicas, err = newReplicas(l.Cluster, programs); err != nil {
+	of := l.builds["webhook"]
+	l.say("the other version is %s", of.version)
+	if l.replicas, err = newReplicas(l.Cluster, of); err != nil {
 		return err
 	}
 	l.ends = append(l.ends, l.replicas.stop)
@@ -186,12 +196,12 @@ func (l *lab) join(ctx, working context.Context) error {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	factory := informers.NewSharedInformerFactory(kube, 0)
-	pods := factory.Core().V1().Pods().Lister()
+	l.pods = factory.Core().V1().Pods().Lister()
 	for i := range plan.Nodes {
 		if err := l.AddNode(ctx, nodeName(i), map[string]string{hostLabel: hostNode}); err != nil {
 			return err
 		}
-		k, err := newKubelet(l.Cluster, nodeName(i), pods, l.copies)
+		k, err := newKubelet(l.Cluster, nodeName(i), l.pods, l.copies)
 		if err != nil {
 			return err
 		}
@@ -277,6 +287,13 @@ func (l *lab) begin(r plan.Round) (at time.Time) {
 	l.violationsMu.Lock()
 	defer l.violationsMu.Unlock()
 	l.round, l.roundBegan = r, time.Now()
+	return l.roundBegan
+}
+
+// roundStart is when the round began that is under way.
+func (l *lab) roundStart() time.Time {
+	l.violationsMu.Lock()
+	defer l.violationsMu.Unlock()
 	return l.roundBegan
 }
 

@@ -47,11 +47,12 @@ type options struct {
 	rounds      int // 0: as many as begin within the time
 	only        string
 	drills      string
+	node        bool
 }
 
 // defaults are those of the command.
 func defaults() options {
-	return options{time: time.Hour, storm: time.Minute, seed: rand.Uint64N(1 << 32), drills: strings.Join(drillNames(), ",")} //nolint:gosec // any one will do
+	return options{time: time.Hour, storm: time.Minute, seed: rand.Uint64N(1 << 32), drills: strings.Join(drillNames(), ","), node: true} //nolint:gosec // any one will do
 }
 
 // AddFlags declares the flags with their defaults.
@@ -63,6 +64,7 @@ func (o *options) AddFlags(f *flag.FlagSet) {
 	f.IntVar(&o.rounds, "rounds", o.rounds, "how many rounds there are, however long they take; 0: as many as begin within -time")
 	f.StringVar(&o.only, "only", o.only, fmt.Sprintf("only these faults, separated by commas, of %v", plan.Faults()))
 	f.StringVar(&o.drills, "drills", o.drills, "only these drills of alerts, separated by commas, one after each round")
+	f.BoolVar(&o.node, "node", o.node, "with a node that has a real kubelet, and the node enforcer, where this machine can have one (root, containerd); with REQUIRE_ALL=1 it must")
 }
 
 // Validate says all that is wrong with the options.
@@ -115,9 +117,28 @@ func (o *options) another(rounds int, took time.Duration) bool {
 	return took < o.time
 }
 
+// withNode says whether there is to be a real node, and why not if the machine can't have one. Where all is required that is an error.
+func (o *options) withNode(unmet func() error, requireAll bool, out io.Writer) (bool, error) {
+	if !o.node {
+		return false, nil
+	}
+	why := unmet()
+	if why != nil && requireAll {
+		return false, fmt.Errorf("REQUIRE_ALL=1, but this machine can't have the real node: %w", why)
+	}
+	if why != nil {
+		fmt.Fprintf(out, "there is no real node, and no node enforcer: %v\n", why)
+	}
+	return why == nil, nil
+}
+
 func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
-	fmt.Fprintf(out, "chaos -seed=%d -round=%d -storm=%s -only=%s -drills=%s\n", o.seed, o.round, o.storm, o.only, o.drills)
-	l, err := newLab(ctx, progress)
+	fmt.Fprintf(out, "chaos -seed=%d -round=%d -storm=%s -only=%s -drills=%s -node=%t\n", o.seed, o.round, o.storm, o.only, o.drills, o.node)
+	withNode, err := o.withNode(nodeUnmet, os.Getenv("REQUIRE_ALL") == "1", out)
+	if err != nil {
+		return err
+	}
+	l, err := newLab(ctx, progress, withNode)
 	if err != nil {
 		return err
 	}

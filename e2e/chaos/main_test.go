@@ -23,7 +23,7 @@ import (
 )
 
 // brief is some minutes of what the command does for an hour, by a plan that is always the same: the last two rounds of an era, since after the last one all replicas may be ended.
-var brief = options{round: 6, rounds: 2, storm: 50 * time.Second, seed: 58815, drills: "refusals,outage"}
+var brief = options{round: 6, rounds: 2, storm: 50 * time.Second, seed: 58815, drills: "refusals,outage", node: true}
 
 // Its rounds have each fault.
 func TestBriefHasEachFault(t *testing.T) {

@@ -64,7 +64,7 @@ func (l *lab) operate(ctx context.Context, began time.Time, id string, o plan.Op
 		return
 	}
 	if plan.OfEnforced(o.Do) {
-		l.counts.operation(o.Do, untried)
+		l.operateEnforced(ctx, o)
 		return
 	}
 	if plan.ClassOf(o.Do) == plan.Never {

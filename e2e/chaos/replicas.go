@@ -191,30 +191,34 @@ func status(ctx context.Context, url string) int {
 // measured adds a sample of what it has, and returns all of this process.
 func (r *replica) measured(ctx context.Context, at time.Duration) ([]sample, error) {
 	w := r.process()
-	memory, err := measure.MemoryOf(w.PID)
+	one, text, err := sampleOf(ctx, w.PID, w.MetricsURL, at)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("replica %d: %w", r.index, err)
 	}
-	files, err := os.ReadDir("/proc/" + strconv.Itoa(w.PID) + "/fd")
-	if err != nil {
-		return nil, fmt.Errorf("read the open files of replica %d: %w", r.index, err)
-	}
-	text, err := measure.Metrics(ctx, w.MetricsURL+"/metrics")
-	if err != nil {
-		return nil, err
-	}
-	goroutines, err := measure.Sum(text, "go_goroutines")
-	if err != nil {
-		return nil, err
-	}
-	panics, err := recovered(text)
-	if err != nil {
+	if one.panics, err = recovered(text); err != nil {
 		return nil, fmt.Errorf("replica %d: %w", r.index, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.samples = append(r.samples, sample{at: at, resident: memory.Resident, goroutines: goroutines, files: float64(len(files)), panics: panics})
+	r.samples = append(r.samples, one)
 	return r.samples, nil
+}
+
+// sampleOf is what a process has, but for panics, and its metrics.
+func sampleOf(ctx context.Context, pid int, metricsURL string, at time.Duration) (one sample, metrics string, err error) {
+	memory, err := measure.MemoryOf(pid)
+	if err != nil {
+		return one, "", err
+	}
+	files, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
+	if err != nil {
+		return one, "", fmt.Errorf("read the open files: %w", err)
+	}
+	if metrics, err = measure.Metrics(ctx, metricsURL+"/metrics"); err != nil {
+		return one, "", err
+	}
+	goroutines, err := measure.Sum(metrics, "go_goroutines")
+	return sample{at: at, resident: memory.Resident, goroutines: goroutines, files: float64(len(files))}, metrics, err
 }
 
 // recovered is how many panics the metrics tell of that controller-runtime recovered: in reviews, and in reconciles, of which only a leader has any.

@@ -33,12 +33,12 @@ type counts struct {
 	lasted     map[plan.Fault]time.Duration
 	operations map[plan.Verb]*[results]int
 	others     map[string]int
-	calms      []time.Duration // how long each took to begin
-	longest    []sample        // of the process that was looked at most often
+	calms      []time.Duration     // how long each took to begin
+	longest    map[string][]sample // of the process of each program that was looked at most often
 }
 
 func newCounts() *counts {
-	return &counts{faults: map[plan.Fault]int{}, lasted: map[plan.Fault]time.Duration{}, operations: map[plan.Verb]*[results]int{}, others: map[string]int{}}
+	return &counts{faults: map[plan.Fault]int{}, lasted: map[plan.Fault]time.Duration{}, operations: map[plan.Verb]*[results]int{}, others: map[string]int{}, longest: map[string][]sample{}}
 }
 
 func (c *counts) fault(f plan.Fault, lasted time.Duration) {
@@ -69,11 +69,19 @@ func (c *counts) well(after time.Duration) {
 	c.calms = append(c.calms, after)
 }
 
-func (c *counts) sampled(of []sample) {
+// looked is how many calms there have been.
+func (c *counts) looked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(of) >= len(c.longest) {
-		c.longest = slices.Clone(of)
+	return len(c.calms)
+}
+
+// sampled is told of each program's process what was looked at.
+func (c *counts) sampled(program string, of []sample) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(of) >= len(c.longest[program]) {
+		c.longest[program] = slices.Clone(of)
 	}
 }
 
@@ -119,10 +127,11 @@ func (c *counts) report(out io.Writer) error {
 	if len(c.calms) > 0 {
 		fmt.Fprintf(out, "calms: %d; all was well again after %.0f s at most\n", len(c.calms), slices.Max(c.calms).Seconds())
 	}
-	if n := len(c.longest); n > 0 {
-		first, last := c.longest[0], c.longest[n-1]
-		fmt.Fprintf(out, "the process that was looked at most often, in %d calms of %.0f s: %.0f MiB, then %.0f; %.0f goroutines, then %.0f; %.0f open files, then %.0f\n",
-			n, (last.at - first.at).Seconds(), first.resident/(1<<20), last.resident/(1<<20), first.goroutines, last.goroutines, first.files, last.files)
+	for _, program := range slices.Sorted(maps.Keys(c.longest)) {
+		of := c.longest[program]
+		first, last := of[0], of[len(of)-1]
+		fmt.Fprintf(out, "the process of the %s that was looked at most often, in %d calms of %.0f s: %.0f MiB, then %.0f; %.0f goroutines, then %.0f; %.0f open files, then %.0f\n",
+			program, len(of), (last.at - first.at).Seconds(), first.resident/(1<<20), last.resident/(1<<20), first.goroutines, last.goroutines, first.files, last.files)
 	}
 	return nil
 }

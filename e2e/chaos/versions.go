@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,24 +13,32 @@ import (
 	"github.com/podgrace/podgrace/e2e/podgrace"
 )
 
-// programs are the webhook of this version and of another one. All else, such as its rights and what the API server asks it, is of this version: so it is in the middle of an upgrade, whose manifests
+// programs are one program of this version and of another one. All else, such as its rights and what the API server asks it, is of this version: so it is in the middle of an upgrade, whose manifests
 // are applied before the first replica is replaced, and of a rollback of the program alone.
 type programs struct {
 	current, other string // paths
 	version        string // of the other one: its commit
 }
 
-// buildPrograms compiles the other one. Of what the two have in common Go's cache has all.
-func buildPrograms(ctx context.Context, dir string) (p programs, err error) {
-	p = programs{current: filepath.Join(dir, "bin", "webhook"), other: filepath.Join(dir, "bin", "webhook-other")}
-	if p.version, err = otherVersion(ctx); err != nil {
-		return p, err
+// buildPrograms compiles some of the programs of cmd, of the other version, and says where that of this version is to be. Of what the two have in common Go's cache has all.
+func buildPrograms(ctx context.Context, dir string, names ...string) (map[string]programs, error) {
+	version, err := otherVersion(ctx)
+	if err != nil {
+		return nil, err
 	}
 	sources := filepath.Join(dir, "other")
-	if err := kind.ExportCommit(ctx, p.version, sources); err != nil {
-		return p, err
+	if err := kind.ExportCommit(ctx, version, sources); err != nil {
+		return nil, err
 	}
-	return p, errors.Join(cluster.GoBuildOf(ctx, sources, p.other, "cmd/webhook"), os.RemoveAll(sources))
+	all := map[string]programs{}
+	for _, name := range names {
+		p := programs{current: filepath.Join(dir, "bin", name), other: filepath.Join(dir, "bin", name+"-other"), version: version}
+		if err := cluster.GoBuildOf(ctx, sources, p.other, "cmd/"+name); err != nil {
+			return nil, err
+		}
+		all[name] = p
+	}
+	return all, os.RemoveAll(sources)
 }
 
 // otherVersion is the last release that the current commit has behind it, where the clone knows one; else the version that the upgrade in kind begins with. PODGRACE_UPGRADE_FROM names another one.
@@ -82,13 +89,17 @@ func (l *lab) turnTo(ctx context.Context, r *replica) error {
 }
 
 // swapped has the next process be of the other version, and returns which one that is.
-func (r *replica) swapped(p programs) string {
+func (r *replica) swapped(p programs) (to string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.program == p.current {
-		r.program = p.other
-		return "other version, " + p.version
+	r.program, to = p.instead(r.program)
+	return to
+}
+
+// instead is the other one of the two, and which version that is.
+func (p programs) instead(of string) (program, version string) {
+	if of == p.current {
+		return p.other, "other version, " + p.version
 	}
-	r.program = p.current
-	return "current version"
+	return p.current, "current version"
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -24,25 +25,34 @@ type watcher struct {
 	link    *wire.Balancer
 	start   func() (*podgrace.Replica, error)
 
-	mu   sync.Mutex
-	r    *podgrace.Replica
-	held bool     // ended on purpose: it is not started again before its fault is mended
-	past []string // logs of processes that it was, which nobody has looked at yet
+	mu     sync.Mutex
+	r      *podgrace.Replica
+	held   bool     // ended on purpose: it is not started again before its fault is mended
+	served bool     // it has been ready once
+	past   []string // logs of processes that it was, which nobody has looked at yet
 }
 
 // newWatcher makes one of a program, by a kubeconfig of its service account, and its way to the API server.
 func newWatcher(c *cluster.Cluster, name, program, kubeconfig string, index int, args ...string) (*watcher, error) {
-	link, err := wire.NewBalancer()
+	w, own, err := onWire(c, name, kubeconfig, index)
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{program: name, name: fmt.Sprintf("%s %d", name, index), link: link}
-	own := filepath.Join(c.Dir, fmt.Sprintf("%s-%d.kubeconfig", name, index))
-	if err := errors.Join(link.To(c.Config.Host), cluster.Redirect(kubeconfig, link.Address(), own)); err != nil {
-		return nil, errors.Join(err, link.Close())
-	}
 	w.start = func() (*podgrace.Replica, error) { return podgrace.LaunchReplica(c, name, program, own, args...) }
 	return w, nil
+}
+
+// onWire makes one of a program with its way to the API server, and the kubeconfig that has it.
+func onWire(c *cluster.Cluster, program, kubeconfig string, index int) (w *watcher, own string, err error) {
+	link, err := wire.NewBalancer()
+	if err != nil {
+		return nil, "", err
+	}
+	own = filepath.Join(c.Dir, fmt.Sprintf("%s-%d.kubeconfig", program, index))
+	if err := errors.Join(link.To(c.Config.Host), cluster.Redirect(kubeconfig, link.Address(), own)); err != nil {
+		return nil, "", errors.Join(err, link.Close())
+	}
+	return &watcher{program: program, name: fmt.Sprintf("%s %d", program, index), link: link}, own, nil
 }
 
 // again starts it after it was ended on purpose.
@@ -62,30 +72,35 @@ func (w *watcher) restart() error {
 	if w.r != nil {
 		w.past = append(w.past, w.r.LogPath)
 	}
-	w.r = r
+	w.r, w.served = r, false
 	return nil
 }
 
-// keep starts it again where it has ended by itself, as each does that loses the lead, or reaches no API server when it starts. It says whether it had.
-func (w *watcher) keep() (ended bool, err error) {
+// keep starts it again where it has ended by itself, as each does that loses the lead, or reaches no API server when it starts. It returns the end of its log, if it had, and whether it had been ready.
+func (w *watcher) keep() (why string, served bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.held || w.r.Exited() == nil {
-		return false, nil
+	ended := w.r.Exited()
+	if w.held || ended == nil {
+		return "", false, nil
 	}
-	return true, w.restart()
+	served = w.served
+	return ended.Error(), served, w.restart()
 }
 
-// kill ends it, if it has not ended by itself.
-func (w *watcher) kill() error {
+// end ends it on purpose, if it has not ended by itself.
+func (w *watcher) end(how func(*podgrace.Replica) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held = true
 	if w.r == nil || w.r.Exited() != nil {
 		return nil
 	}
-	return w.r.Kill()
+	return how(w.r)
 }
+
+// kill ends it on purpose, at once.
+func (w *watcher) kill() error { return w.end((*podgrace.Replica).Kill) }
 
 // process is the one that it is now.
 func (w *watcher) process() *podgrace.Replica {
@@ -93,6 +108,9 @@ func (w *watcher) process() *podgrace.Replica {
 	defer w.mu.Unlock()
 	return w.r
 }
+
+// pid is its process.
+func (w *watcher) pid() (int, error) { return w.process().PID(), nil }
 
 // logs are those of its processes that nobody has looked at, and of the one that it is now.
 func (w *watcher) logs() []string {
@@ -106,9 +124,13 @@ func (w *watcher) logs() []string {
 // ready says whether it serves.
 func (w *watcher) ready(ctx context.Context) bool {
 	w.mu.Lock()
-	url, held := w.r.HealthURL, w.held
+	r, held := w.r, w.held
 	w.mu.Unlock()
-	return !held && status(ctx, url+"/readyz") == http.StatusOK
+	is := !held && status(ctx, r.HealthURL+"/readyz") == http.StatusOK
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served = w.served || is && w.r == r
+	return is
 }
 
 // stop ends it for good.
@@ -117,18 +139,18 @@ func (w *watcher) stop() error { return errors.Join(w.kill(), w.link.Close()) }
 // hitWatcher makes a fault of one.
 func hitWatcher(w *watcher, f plan.Fault) (mend func(context.Context) error, err error) {
 	switch f {
-	case plan.KillWatcher:
+	case plan.KillWatcher, plan.KillEnforcer:
 		return func(context.Context) error { return w.again() }, w.kill()
-	case plan.PauseWatcher:
-		mend, err := pause(func() (int, error) { return w.process().PID(), nil })
+	case plan.PauseWatcher, plan.PauseEnforcer:
+		mend, err := pause(w.pid)
 		if errors.Is(err, syscall.ESRCH) {
 			return nil, fmt.Errorf("%w: %s has just ended by itself", errNotMade, w.name)
 		}
 		return mend, err
-	case plan.CutWatcher:
+	case plan.CutWatcher, plan.CutEnforcer:
 		w.link.Hold()
 		return mended(w.link.Release), nil
-	case plan.SlowWatcher:
+	case plan.SlowWatcher, plan.SlowEnforcer:
 		w.link.Delay(slowness)
 		return mended(func() { w.link.Delay(0) }), nil
 	default:
@@ -136,27 +158,34 @@ func hitWatcher(w *watcher, f plan.Fault) (mend func(context.Context) error, err
 	}
 }
 
-// watch starts the watchers and keeps them running.
+// watch starts the watchers and keeps them running. Those of the volume lock and the fencer end whenever they lose the lead.
 func (l *lab) watch(working context.Context, all ...*watcher) error {
+	l.watchers = append(l.watchers, all...)
+	return l.keepWatching(working, func(*watcher, string, bool) {
+		l.counts.add("a replica of the volume lock or the fencer ended by itself, as one does that loses the lead", 1)
+	}, all...)
+}
+
+// keepWatching is watch with what is told of one that ended by itself: the end of its log, and whether it had been ready.
+func (l *lab) keepWatching(working context.Context, ended func(w *watcher, why string, served bool), all ...*watcher) error {
 	for _, w := range all {
 		l.ends = append(l.ends, w.stop)
 		if err := w.again(); err != nil {
 			return err
 		}
 	}
-	l.watchers = append(l.watchers, all...)
 	l.working.Go(func() {
 		ticker := time.NewTicker(probeEvery)
 		defer ticker.Stop()
 		for working.Err() == nil {
 			for _, w := range all {
-				ended, err := w.keep()
+				why, served, err := w.keep()
 				if err != nil {
 					l.violated("%s can't be started again: %v", w.name, err)
 					return
 				}
-				if ended {
-					l.counts.add("a replica of the volume lock or the fencer ended by itself, as one does that loses the lead", 1)
+				if why != "" {
+					ended(w, why, served)
 				}
 			}
 			select {
@@ -178,9 +207,13 @@ func (l *lab) watchersUnwell(ctx context.Context) error {
 	return nil
 }
 
-// watchersPanicked looks whether a process of a watcher told of a panic.
+// watchersPanicked looks whether a process of a watcher, or of the node enforcer, told of a panic.
 func (l *lab) watchersPanicked() error {
-	for _, w := range l.watchers {
+	all := slices.Clone(l.watchers)
+	if l.enforced != nil {
+		all = append(all, l.enforced.enforcer)
+	}
+	for _, w := range all {
 		for _, path := range w.logs() {
 			log, err := os.ReadFile(path)
 			if err != nil {

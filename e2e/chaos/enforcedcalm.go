@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/e2e/chaos/plan"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/measure"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	nodeplan "github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/report"
+)
+
+// repairedWithin is how long a file may hold what somebody wrote when all is well: the enforcer looks each two seconds at most, and holds a repair back for two. The rest is for a machine that is busy.
+const repairedWithin = 20 * time.Second
+
+// witnessEnforced looks each second which containers of the real node run, and keeps its kubelet running.
+func (l *lab) witnessEnforced(working context.Context) {
+	n := l.enforced
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	for working.Err() == nil {
+		pods, _ := l.podsOfEnforced() // an informer's list does not fail
+		n.seen(pods, time.Now())
+		for _, p := range n.lives.look(n.node.CgroupRoot, pods, func(at string) bool { return len(n.processes(at)) > 0 }) {
+			l.violated("the container of pod %s/%s (%s) on the real node ended, and nobody had asked for that", p.Namespace, p.Name, p.UID)
+		}
+		n.enforcer.ready(working) // so that it is known of one that ends whether it had been
+		if ended, err := n.keepKubelet(working); err != nil && working.Err() == nil {
+			l.violated("the kubelet can't be started again: %v", err)
+			return
+		} else if ended {
+			l.counts.add("the kubelet ended by itself, and was started again", 1)
+		}
+		select {
+		case <-working.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+// seen notes when pods come and go: by that the kubelet brings the sums of the QoS levels up to date.
+func (n *enforcedNode) seen(pods []*corev1.Pod, now time.Time) {
+	there := map[types.UID]bool{}
+	for _, p := range pods {
+		there[p.UID] = runsIn(p)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	same := len(there) == len(n.pods)
+	for uid, runs := range there {
+		was, known := n.pods[uid]
+		same = same && known && was == runs
+	}
+	if !same {
+		n.pods, n.moved = there, now
+	}
+}
+
+// enforcedUnwell is what of the real node is not yet as it must be. What is not so in time is a violation.
+func (l *lab) enforcedUnwell(ctx context.Context) error {
+	n := l.enforced
+	if n == nil {
+		return nil
+	}
+	if !n.enforcer.ready(ctx) {
+		return fmt.Errorf("the node enforcer is not ready")
+	}
+	var list corev1.PodList
+	if err := l.kube.List(ctx, &list, client.InNamespace(keptNamespace)); err != nil {
+		return err
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		p := &list.Items[i]
+		if !runsIn(p) || isResizing(p) {
+			return fmt.Errorf("pod %s/%s starts, or is being resized: %+v", p.Namespace, p.Name, p.Status)
+		}
+		if c := p.Status.ContainerStatuses[0]; c.RestartCount > 0 {
+			l.tellOnce(difference{keptFile: keptFile{cgroup: c.ContainerID}}, "the container of pod %s/%s on the real node was started %d times more", p.Namespace, p.Name, c.RestartCount)
+		}
+		pods = append(pods, p)
+	}
+	want := n.wanted(pods)
+	if all := differences(want, n.read(want)); len(all) > 0 {
+		for _, d := range all {
+			if l.isOverdue(n, podOf(n.node.CgroupRoot, pods, d.keptFile)) {
+				l.tellOnce(d, "%s", d)
+			}
+		}
+		return fmt.Errorf("of the real node %d files do not hold what they are to: %s", len(all), all[0])
+	}
+	return l.plannedUnwell(ctx, n, pods)
+}
+
+// tellOnce tells of a violation of the real node, once in a run.
+func (l *lab) tellOnce(d difference, format string, args ...any) {
+	n := l.enforced
+	n.mu.Lock()
+	told := n.told[d]
+	n.told[d] = true
+	n.mu.Unlock()
+	if !told {
+		l.violated("on the real node: "+format, args...)
+	}
+}
+
+// podOf is the one of whose cgroups a file is; of processes a plan has the pod's name alone.
+func podOf(root string, pods []*corev1.Pod, f keptFile) *corev1.Pod {
+	i := slices.IndexFunc(pods, func(p *corev1.Pod) bool {
+		return strings.HasPrefix(f.cgroup+"/", cgroupOf(root, p)+"/") || f.cgroup == p.Namespace+"/"+p.Name
+	})
+	if i < 0 {
+		return nil
+	}
+	return pods[i]
+}
+
+// isOverdue says whether all that a pod's files wait for is over for long enough; of no pod: what those of the QoS levels wait for.
+func (l *lab) isOverdue(n *enforcedNode, p *corev1.Pod) bool {
+	now := time.Now()
+	disturbed := l.weather.quietSince(l.began, []plan.Scope{plan.Enforcer, plan.Kubelet, plan.Cgroup})
+	outage := l.weather.quietSince(l.began, []plan.Scope{plan.ControlPlane})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p == nil {
+		return overdue(now, levelsWithin, disturbed, outage, n.moved)
+	}
+	return overdue(now, keptWithin, disturbed, n.resized[p.UID], p.Status.ContainerStatuses[0].State.Running.StartedAt.Time) && overdue(now, keptAfterOutage, outage)
+}
+
+// plannedUnwell compares the files of all levels with what the enforcer's program of this version plans, and its metrics with that.
+func (l *lab) plannedUnwell(ctx context.Context, n *enforcedNode, pods []*corev1.Pod) error {
+	p, err := l.planOfEnforced(ctx, n)
+	if err != nil {
+		return err
+	}
+	differ, drifts := planned(p)
+	for _, d := range differ {
+		of := podOf(n.node.CgroupRoot, pods, d.keptFile)
+		if l.isOverdue(n, of) {
+			l.tellOnce(d, "by its plan %s", d)
+		}
+		if of != nil { // the QoS levels are the kubelet's, once a minute: they are waited for by time alone
+			return fmt.Errorf("by its plan %s", d)
+		}
+	}
+	text, err := measure.Metrics(ctx, n.enforcer.process().MetricsURL+"/metrics")
+	if err != nil {
+		return err
+	}
+	return toldWrong(text, len(pods), drifts)
+}
+
+// planOfEnforced is what `nodeenforcer plan` prints.
+func (l *lab) planOfEnforced(ctx context.Context, n *enforcedNode) (p report.NodePlan, err error) {
+	kubeconfig, err := podgrace.EnforcerKubeconfig(l.Cluster)
+	if err != nil {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var problems strings.Builder
+	cmd := exec.CommandContext(ctx, n.programs.current, "plan", "-o=json", "--kubeconfig="+kubeconfig, "--node-name="+realNode, fmt.Sprintf("--kubelet=%s:%d", n.node.Address, n.node.Port))
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		return p, fmt.Errorf("plan the real node: %w: %s", err, problems.String())
+	}
+	return p, json.Unmarshal(out, &p)
+}
+
+// planned are the files that do not hold what a plan says, and how many there are with the processes. A runtime may lack the right to give processes a lower score than its own, and so may who repairs that.
+func planned(p report.NodePlan) (differ []difference, drifts int) {
+	for _, g := range p.Cgroups {
+		if g.Missing {
+			differ = append(differ, difference{keptFile{cgroup: g.Path}, "", "there"})
+		}
+		for name, have := range g.Drift {
+			differ = append(differ, difference{keptFile{g.Path, name, g.Container != ""}, have, g.Files[name]})
+		}
+		drifts += len(g.Drift)
+	}
+	for _, of := range p.Processes {
+		if of.Drift == "" {
+			continue
+		}
+		if drifts++; of.OOMScoreAdj >= 0 {
+			differ = append(differ, difference{keptFile{cgroup: of.Pod, name: oomScore, ofContainer: true}, of.Drift, fmt.Sprint(of.OOMScoreAdj)})
+		}
+	}
+	slices.SortFunc(differ, func(a, b difference) int { return compareFiles(a.keptFile, b.keptFile) })
+	return differ, drifts
+}
+
+// toldWrong is what the metrics of the enforcer tell that is not so, of a node with so many pods of one container each, of whose files and processes so many differ from the plan. Nobody writes a file
+// so often that it would be given up, there are no thresholds by which it would evict, and the kubelet answers.
+func toldWrong(metrics string, pods, drifts int) error {
+	for _, of := range []struct {
+		series string
+		want   int
+	}{
+		{`podgrace_node_cgroups{level="` + string(nodeplan.LevelPod) + `"}`, pods}, {`podgrace_node_cgroups{level="` + string(nodeplan.LevelContainer) + `"}`, pods},
+		{"podgrace_node_drift_files", drifts}, {"podgrace_node_refused", 0}, {"podgrace_node_given_up_files_total", 0}, {"podgrace_node_eviction_steps_total", 0},
+	} {
+		n, err := measure.Sum(metrics, of.series)
+		if err != nil {
+			return err
+		}
+		if int(n) != of.want {
+			return fmt.Errorf("the node enforcer's metrics tell of %s %.0f, and it is %d", of.series, n, of.want)
+		}
+	}
+	return nil
+}
+
+// repairs has somebody write into a file while all is well: it is restored within a time, and counted.
+func (l *lab) repairs(ctx context.Context, within time.Duration) {
+	n := l.enforced
+	if n == nil {
+		return
+	}
+	writes := func(f keptFile) (float64, error) {
+		text, err := measure.Metrics(ctx, n.enforcer.process().MetricsURL+"/metrics")
+		if err != nil {
+			return 0, err
+		}
+		return measure.Sum(text, fmt.Sprintf("podgrace_node_writes_total{file=%q", f.name))
+	}
+	pods := l.runningEnforced()
+	want := n.wanted(pods)
+	f, value, err := n.hand.choose(want, l.counts.looked())
+	if err != nil {
+		l.counts.add("calms in which there was no file that somebody may change", 1)
+		return
+	}
+	before, err := writes(f)
+	if err == nil {
+		err = l.change(ctx, n, f, value)
+	}
+	if err != nil {
+		l.violated("in the calm %s of %s can't be changed: %v", f.name, f.cgroup, err)
+		return
+	}
+	changed, have := time.Now(), ""
+	err = cluster.UntilWithin(ctx, within, "the repair", func(context.Context) (bool, error) {
+		have = n.read(map[keptFile]string{f: want[f]})[f]
+		return have == want[f], nil
+	})
+	if err == nil {
+		l.counts.add("files that somebody changed in a calm, and the enforcer restored", 1)
+		l.say("%s of %s was restored after %.1f s", f.name, f.cgroup, time.Since(changed).Seconds())
+		err = cluster.UntilWithin(ctx, within, "the repair to be counted", func(context.Context) (bool, error) {
+			n, err := writes(f)
+			return n > before, err
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		l.violated("in the calm somebody wrote %s into %s of %s, which is %q now, and is to be %s: %v", value, f.name, f.cgroup, have, want[f], err)
+	}
+}
+
+// measureEnforced looks what the process of the enforcer has, and whether that grows.
+func (l *lab) measureEnforced(ctx context.Context) error {
+	n := l.enforced
+	if n == nil {
+		return nil
+	}
+	r := n.enforcer.process()
+	one, _, err := sampleOf(ctx, r.PID(), r.MetricsURL, time.Since(l.began))
+	if err != nil {
+		return fmt.Errorf("the node enforcer: %w", err)
+	}
+	n.mu.Lock()
+	if n.of != r {
+		n.samples, n.of = nil, r
+	}
+	n.samples = append(n.samples, one)
+	samples := n.samples
+	n.mu.Unlock()
+	l.counts.sampled("node enforcer", samples)
+	for _, what := range grows(samples) {
+		l.violated("the node enforcer, over %d calms: %s", len(samples), what)
+	}
+	return nil
+}
