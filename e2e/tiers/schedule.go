@@ -72,11 +72,14 @@ func beside(tiers []tier, running []int) string {
 	return " (beside it: " + strings.Join(names, ", ") + ")"
 }
 
-// mayBegin says if those that tier i comes after have ended, and if there is room for it.
+// mayBegin says if those that tier i comes after have ended, and if there is room for it and what it shares is free.
 func (s schedule) mayBegin(tiers []tier, i int, waiting, running []int) bool {
 	busy := 0.0
 	for _, other := range running {
 		busy += tiers[other].cores
+		if tiers[i].shares != "" && tiers[i].shares == tiers[other].shares {
+			return false
+		}
 	}
 	if len(running) > 0 && busy+tiers[i].cores > s.cores {
 		return false

@@ -40,6 +40,11 @@ func named(name string, cores float64, after ...string) tier {
 	return tier{name: name, what: "of " + name, cores: cores, after: after, limit: time.Hour}
 }
 
+func sharing(t tier) tier {
+	t.shares = "the one"
+	return t
+}
+
 // results are names and results of rows, in their order.
 func results(rows []row) string {
 	var all []string
@@ -84,6 +89,11 @@ func TestTiersRunBesideEachOtherAsFarAsTheCoresGo(t *testing.T) {
 			"what another makes comes after it, and others before", fakes{"programs": takes(5 * time.Minute)},
 			[]tier{named("programs", 1), named("kind", 0.5, "programs"), named("unit", 1)},
 			"programs 0-5, kind 5-6, unit 0-1",
+		},
+		{
+			"of those that share something one runs at a time", nil,
+			[]tier{sharing(named("a", 0.5)), sharing(named("b", 0.5)), named("c", 0.5)},
+			"a 0-1, b 1-2, c 0-1",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -25,6 +25,7 @@ type tier struct {
 	command []string
 	do      func(ctx context.Context, out io.Writer) error
 	after   []string     // tiers that make what it needs
+	shares  string       // what the machine has one of: of tiers that share it one runs at a time
 	unmet   func() error // why it cannot run here; nil: it always can
 	// cores is how many it keeps busy on average; the closing table has it, but for what runs in containers (kind's and node's). What waits runs beside others by it.
 	cores float64
@@ -42,6 +43,9 @@ const (
 	controlPlane = "control plane's programs"
 	nodePrograms = "node's programs"
 )
+
+// hostNode is the one node that a machine can have (cluster.StartKubelet): who waits for it would keep cores that others could use.
+const hostNode = "the host's node"
 
 // builds builds those of Kubernetes' programs that the cache lacks.
 func builds(programs ...string) func(context.Context, io.Writer) error {
@@ -84,7 +88,7 @@ var tiers = []tier{
 	{
 		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
 		packages: []string{"./node", "./node/cgroupv1", "./node/host", "./node/ordinary", "./node/partition"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: cluster.NodeSupported, cores: 0.4, limit: 30 * time.Minute,
+		args:     live, after: []string{controlPlane, nodePrograms}, shares: hostNode, unmet: cluster.NodeSupported, cores: 0.4, limit: 30 * time.Minute,
 	},
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
@@ -121,7 +125,12 @@ var tiers = []tier{
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: "e2e",
-		packages: []string{"./controlplane/...", "./attacks/...", "./volumelock", "./chaos"}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 40 * time.Minute, // six minutes of it wait for the attach/detach controller
+		packages: []string{"./controlplane/...", "./attacks/...", "./volumelock"}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 40 * time.Minute, // six minutes of it wait for the attach/detach controller
+	},
+	{
+		// It can do without a node: that is no reason for it not to run.
+		name: "chaos", what: "faults that nobody planned, with a node of this host where it can have one", dir: "e2e",
+		packages: []string{"./chaos"}, args: live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.6, limit: 40 * time.Minute,
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", dir: "e2e",
