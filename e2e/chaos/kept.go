@@ -185,11 +185,11 @@ func (h *hand) since(f keptFile, t time.Time) bool {
 	return h.last[f].After(t)
 }
 
-// another is a value that a file can have; empty: there is none, as of a container's CPU, which may not be more than its pod's.
+// another is a value that a file can have; empty: there is none. A container's CPU may not be more than its pod's, and its memory not more than with swap, which the kubelet allows it none of.
 func another(f keptFile, want map[keptFile]string) string {
 	n, err := strconv.ParseInt(want[f], 10, 64)
 	switch {
-	case err != nil || f.name == "cpu.cfs_quota_us" && f.ofContainer || f.name == oomScore && n >= 1000:
+	case err != nil || f.ofContainer && (f.name == "cpu.cfs_quota_us" || f.name == "memory.limit_in_bytes") || f.name == oomScore && n >= 1000:
 		return ""
 	case f.name == "cpu.shares":
 		return "777"

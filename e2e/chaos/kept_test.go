@@ -115,11 +115,11 @@ func TestHand(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if written[f]++; value == want[f] || len(value) < len(want[f]) || f.ofContainer && f.name == "cpu.cfs_quota_us" || !h.since(f, began) {
+		if written[f]++; value == want[f] || len(value) < len(want[f]) || f.ofContainer && f.name != "cpu.shares" && f.name != oomScore || !h.since(f, began) {
 			t.Errorf("%s into %+v, which is to be %s", value, f, want[f])
 		}
 	}
-	if len(written) != 6 {
+	if len(written) != 5 {
 		t.Errorf("%d files were written: %v", len(written), written)
 	}
 	for f, n := range written {

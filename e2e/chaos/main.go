@@ -1,15 +1,16 @@
 // Command chaos breaks a cluster with Podgrace for as long as it is told to, while users work in it, and looks from outside that what is promised holds.
 //
 // The control plane is a real one, the webhook two real processes behind a Service of ours, the volume lock and the fencer two more each; kubelets are scripted, and know which containers run and which
-// volumes are mounted, as machines know whether they have power. package plan has what happens, by a seed that is
+// volumes are mounted, as machines know whether they have power. One node more has a real kubelet on this machine, and a node enforcer. package plan has what happens, by a seed that is
 // printed first, so that any run, and any round of it, can be had again:
 //
-//	go run -C e2e ./chaos [-time 1h] [-seed N [-round N [-rounds N]]] [-only kill-replica,cut-node] [-drills outage]
+//	go run -C e2e ./chaos [-time 1h] [-seed N [-round N [-rounds N]]] [-only kill-replica,cut-node] [-drills outage] [-node=false]
 //
 // What is looked at, and where: that no protected pod runs twice (copies.go), that what users may do is done within a bound and what they may not is refused whatever is away (operations.go), that
 // all is well again after each storm, refusals are counted and nothing leaks (calm.go), that no two machines can write to a volume at once and each pod gets its volume (volumes.go), that what a
-// FenceReceipt says is so and nobody is powered off for nothing (fences.go, machines.go), that a clock which is wrong leaves no replica without a certificate or two with the lead (clocks.go), and that
-// alerts fire when they have to, and not else (alerts.go). Replicas are of this version of the program and of another one (versions.go).
+// FenceReceipt says is so and nobody is powered off for nothing (fences.go, machines.go), that a clock which is wrong leaves no replica without a certificate or two with the lead (clocks.go), that
+// the kernel holds of pods what it is to, and no container ends by itself (kept.go, enforced.go, enforcedcalm.go), and that alerts fire when they have to, and not else (alerts.go). Replicas are
+// of this version of the program and of another one (versions.go).
 package main
 
 import (
