@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -57,12 +58,7 @@ func (n *enforcedNode) seen(pods []*corev1.Pod, now time.Time) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	same := len(there) == len(n.pods)
-	for uid, runs := range there {
-		was, known := n.pods[uid]
-		same = same && known && was == runs
-	}
-	if !same {
+	if !maps.Equal(there, n.pods) {
 		n.pods, n.moved = there, now
 	}
 }
@@ -134,7 +130,7 @@ func (l *lab) isOverdue(n *enforcedNode, p *corev1.Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p == nil {
-		return overdue(now, levelsWithin, disturbed, outage, n.moved)
+		return overdue(now, levelsWithin, append(slices.Collect(maps.Values(n.resized)), disturbed, outage, n.moved)...)
 	}
 	return overdue(now, keptWithin, disturbed, n.resized[p.UID], p.Status.ContainerStatuses[0].State.Running.StartedAt.Time) && overdue(now, keptAfterOutage, outage)
 }

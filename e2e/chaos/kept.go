@@ -217,6 +217,13 @@ func (v *lives) ask(uid types.UID) {
 	v.asked[uid] = true
 }
 
+// count is how many have ended.
+func (v *lives) count() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.ended
+}
+
 // isAsked says whether somebody asked that a pod ends.
 func (v *lives) isAsked(uid types.UID) bool {
 	v.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
@@ -147,8 +148,8 @@ func TestLives(t *testing.T) {
 	look()
 	v.ask(a.UID)
 	clear(there)
-	if wrongly := look(); !slices.Equal(wrongly, []string{"b"}) || v.ended != 2 {
-		t.Errorf("%v, %d", wrongly, v.ended)
+	if wrongly := look(); !slices.Equal(wrongly, []string{"b"}) || v.count() != 2 {
+		t.Errorf("%v, %d", wrongly, v.count())
 	}
 	if wrongly := look(); len(wrongly) > 0 {
 		t.Errorf("it is told again: %v", wrongly)
@@ -307,6 +308,45 @@ func TestRepairs(t *testing.T) {
 			files.restores, l.enforced.enforcer.r = tc.restores, &podgrace.Replica{MetricsURL: metrics.URL}
 			l.repairs(t.Context(), 50*time.Millisecond)
 			if found := strings.Join(l.found(), "\n"); (tc.told == "") != (found == "") || !strings.Contains(found, tc.told) {
+				t.Errorf("%q", found)
+			}
+		})
+	}
+}
+
+// What is not as it must be is waited for, and told once it is overdue, once; that a container was started again is told at once.
+func TestEnforcedUnwell(t *testing.T) {
+	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer ready.Close()
+	for name, tc := range map[string]struct {
+		ago      time.Duration // that the kubelet was hit
+		restarts int32
+		told     string
+	}{
+		"just hit":                  {keptWithin / 2, 0, ""},
+		"nobody repairs":            {keptWithin * 2, 0, `cpu.shares of /p/kubepods/burstable/podb is "777", and not 102`},
+		"a container started again": {keptWithin / 2, 1, "was started 1 times more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := burstable("b")
+			p.Status.ContainerStatuses[0].RestartCount = tc.restarts
+			l, files := withEnforced(t, p)
+			l.began, l.weather = time.Now().Add(-time.Hour), &weather{ended: map[plan.Scope]time.Time{plan.Kubelet: time.Now().Add(-tc.ago)}}
+			l.kube = fake.NewClientBuilder().WithObjects(p).Build()
+			l.enforced.enforcer.r, l.enforced.told = &podgrace.Replica{HealthURL: ready.URL}, map[difference]bool{}
+			for f := range l.enforced.wanted(l.runningEnforced()) {
+				if f.name == oomScore {
+					l.enforced.told[difference{f, "", "980"}] = true // there are no processes
+				}
+			}
+			files.files["/p/kubepods/burstable/podb"+"cpu.shares"] = "777"
+			for range 2 {
+				if err := l.enforcedUnwell(t.Context()); err == nil || !strings.Contains(err.Error(), "of the real node 2 files") {
+					t.Errorf("it is well: %v", err)
+				}
+			}
+			found := l.found()
+			if want := tc.told != ""; want != (len(found) == 1) || want && !strings.Contains(found[0], tc.told) {
 				t.Errorf("%q", found)
 			}
 		})

@@ -161,6 +161,9 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	}
 	started, twice := l.copies.counts()
 	fmt.Fprintf(out, "\n%d rounds in %s; pods started %d times, %d of them beside a copy of which somebody had confirmed that it may run twice\n\n", rounds, time.Since(began).Round(time.Second), started, twice)
+	if l.enforced != nil {
+		l.counts.add("containers of the real node that ended", l.enforced.lives.count())
+	}
 	if err := l.counts.report(out); err != nil {
 		return err
 	}
