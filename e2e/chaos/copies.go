@@ -122,6 +122,16 @@ type sample struct {
 	goroutines float64
 	files      float64
 	panics     float64 // that were recovered, since the process began
+	leads      bool
+}
+
+// sinceLead are those since the process began to lead, or ceased to: who leads runs controllers, and has more than twice the goroutines for them.
+func sinceLead(samples []sample) []sample {
+	i := len(samples) - 1
+	for i > 0 && samples[i-1].leads == samples[i].leads {
+		i--
+	}
+	return samples[i:]
 }
 
 // leastSamples are needed to tell growth from what a process takes when it starts.

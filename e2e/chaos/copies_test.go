@@ -66,6 +66,16 @@ func TestGrows(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
+	began := series(12, func(i int) float64 { return 180 + 230*float64(min(i/4, 1)) })
+	for i := range began {
+		began[i].leads = i >= 4
+	}
+	if got := grows(began); len(got) != 1 {
+		t.Errorf("one that began to lead, as if it had not: %q", got)
+	}
+	if got := grows(sinceLead(began)); len(got) != 0 || len(sinceLead(began)) != 8 || len(sinceLead(began[:1])) != 1 {
+		t.Errorf("one that began to lead: %q", got)
+	}
 	memory := series(9, func(int) float64 { return 100 })
 	for i := range memory {
 		memory[i].resident += float64(i) * (20 << 20)

@@ -198,6 +198,9 @@ func (r *replica) measured(ctx context.Context, at time.Duration) ([]sample, err
 	if one.panics, err = recovered(text); err != nil {
 		return nil, fmt.Errorf("replica %d: %w", r.index, err)
 	}
+	if one.leads, err = leads(text); err != nil {
+		return nil, fmt.Errorf("replica %d: %w", r.index, err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.samples = append(r.samples, one)
