@@ -90,28 +90,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	kube, err := client.New(c.Config, client.Options{})
-	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
-	}
-	if _, err := podgrace.CreateAdopted(ctx, kube, gated); err != nil { // what was not adopted is not attached
-		return err
-	}
-	if _, err := b.kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: beside}}, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("make CSIDriver %s: %w", beside, err)
-	}
-	kubeconfig, err := c.TokenKubeconfig(ctx, "podgrace-system", "podgrace-volumelock")
-	if err != nil {
-		return err
-	}
-	attacher, err := unlimited(kubeconfig)
-	if err != nil {
-		return err
-	}
-	if err := watch(ctx, b.kube, b.watcher.see, trivial(ctx, attacher)); err != nil {
-		return err
-	}
-	l, err := b.start(ctx, kubeconfig)
+	l, err := b.startBoth(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,6 +126,32 @@ func unlimited(kubeconfig string) (kubernetes.Interface, error) {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	return kube, nil
+}
+
+// startBoth has a CSIDriver for each side, and starts both attachers.
+func (b *bench) startBoth(ctx context.Context) (*podgrace.VolumeLock, error) {
+	kube, err := client.New(b.cluster.Config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if _, err := podgrace.CreateAdopted(ctx, kube, gated); err != nil { // what was not adopted is not attached
+		return nil, err
+	}
+	if _, err := b.kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: beside}}, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("make CSIDriver %s: %w", beside, err)
+	}
+	kubeconfig, err := b.cluster.TokenKubeconfig(ctx, "podgrace-system", "podgrace-volumelock")
+	if err != nil {
+		return nil, err
+	}
+	attacher, err := unlimited(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(watch(ctx, b.kube, b.watcher.see), watch(ctx, attacher, trivial(ctx, attacher))); err != nil {
+		return nil, err
+	}
+	return b.start(ctx, kubeconfig)
 }
 
 // start starts the volume lock, which is told of the memory limit that its container has.

@@ -58,13 +58,11 @@ func (w *watcher) see(o any) {
 	}
 }
 
-// watch tells watcher and trivial attacher what there is of VolumeAttachments, until the context ends.
-func watch(ctx context.Context, kube kubernetes.Interface, see ...func(any)) error {
+// watch tells somebody what there is of VolumeAttachments, until the context ends.
+func watch(ctx context.Context, kube kubernetes.Interface, see func(any)) error {
 	factory := informers.NewSharedInformerFactory(kube, 0)
-	for _, f := range see {
-		if _, err := factory.Storage().V1().VolumeAttachments().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }}); err != nil {
-			return fmt.Errorf("watch VolumeAttachments: %w", err)
-		}
+	if _, err := factory.Storage().V1().VolumeAttachments().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }}); err != nil {
+		return fmt.Errorf("watch VolumeAttachments: %w", err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
