@@ -53,7 +53,7 @@ type AttachFacts struct {
 	SameHandle []corev1.PersistentVolume
 	// Node of the name that the attachment has; nil: there is none.
 	Node *corev1.Node
-	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read before all others; empty: there is none.
+	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read, or known to be there and gated, before the Node was read (doc.go); empty: there is none.
 	Conflict  string
 	DriverUID types.UID
 	// NotAdopted is what the function of that name says of the driver and the attachment.
@@ -124,7 +124,7 @@ var attachRules = []func(*attaching) *Decision{
 	(*attaching).deleted, (*attaching).lost, (*attaching).conflict, (*attaching).gated, (*attaching).sameVolume, (*attaching).unambiguous, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
 }
 
-// Attach decides about one VolumeAttachment of a gated driver. The lock was read first, then the attachment, then the node.
+// Attach decides about one VolumeAttachment of a gated driver, by what was read in the order that the package's documentation says.
 func Attach(f AttachFacts) Decision {
 	x := &attaching{AttachFacts: &f, a: f.Attachment}
 	for _, rule := range attachRules {

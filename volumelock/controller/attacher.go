@@ -96,16 +96,20 @@ func (x *Attacher) forget(attachment string) {
 const steps = 8
 
 // ReconcileAttachment decides about one VolumeAttachment until nothing is to be written.
-func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	_, ask := x.failed.LoadAndDelete(req.Name) // else only once what the informer says of the lock has led to nothing
-	result, err := x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
+	failed := true                             // also where it panics
+	defer func() {
+		if failed {
+			x.failed.Store(req.Name, nil)
+		}
+	}()
+	result, err = x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
 		d, about, err := x.decideAttachment(ctx, req.Name, known, ask)
 		ask = true
 		return d, about, err
 	})
-	if err != nil {
-		x.failed.Store(req.Name, nil)
-	}
+	failed = err != nil
 	return result, err
 }
 

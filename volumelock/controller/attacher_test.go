@@ -275,6 +275,23 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
+// TestPanicIsAFailure: what was written before a panic is asked for when it is tried again.
+func TestPanicIsAFailure(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	kube := c.Client.(client.WithWatch)
+	c.Client = interceptor.NewClient(kube, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { panic("here") }})
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("a")}})
+	}()
+	if _, is := c.failed.Load(nameOf("a")); !is {
+		t.Error("it is taken for one that has not failed")
+	}
+}
+
 // TestRequests: what it costs to attach a volume is three reads and three writes, and all that is between them is decided by what is known.
 func TestRequests(t *testing.T) {
 	t.Parallel()

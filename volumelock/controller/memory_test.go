@@ -70,9 +70,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// indexers find objects of a kind as the manager's informers do (sigs.k8s.io/controller-runtime pkg/cache/informer_cache.go, indexByField, v0.24.1).
+// indexers find objects of a kind as the manager's informers do (sigs.k8s.io/controller-runtime pkg/cache/internal/informers.go, and indexByField of pkg/cache/informer_cache.go, v0.24.1).
 func indexers(of client.Object) cache.Indexers {
-	by := cache.Indexers{}
+	by := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	for _, i := range indexes {
 		if reflect.TypeOf(i.of) == reflect.TypeOf(of) {
 			by["field:"+i.field] = func(o any) ([]string, error) {

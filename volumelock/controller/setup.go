@@ -159,9 +159,17 @@ func (x *Attacher) news(ctx context.Context, was, is *storagev1.VolumeAttachment
 	case is.Status.Attached:
 		return !volumelock.Settled(x.lockNow(ctx, volumelock.LockFor(is, nil)), is, x.nodeNow(ctx, is.Spec.NodeName))
 	}
-	said := is.Status.AttachError // also by others, or by us where the answer was lost: after a while it is taken back
-	return was.Status.Attached || !volumelock.Finalized(is) || said != nil && !equality.Semantic.DeepEqual(said, was.Status.AttachError) ||
-		volumelock.Ours(was) && volumelock.LockFor(was, nil) != volumelock.LockFor(is, nil)
+	// What is said may be by others, or by us where the answer was lost; after a while it is taken back, and said again.
+	return was.Status.Attached || !volumelock.Finalized(is) || !equality.Semantic.DeepEqual(is.Status.AttachError, was.Status.AttachError) || x.marked(ctx, was, is)
+}
+
+// marked says whether somebody else has named another lock in a VolumeAttachment. We name the one to which its PersistentVolume leads, where none is named.
+func (x *Attacher) marked(ctx context.Context, was, is *storagev1.VolumeAttachment) bool {
+	named := volumelock.LockFor(is, nil)
+	if named == volumelock.LockFor(was, nil) {
+		return false
+	}
+	return volumelock.Ours(was) || named != volumelock.LockFor(&storagev1.VolumeAttachment{}, cached(ctx, x.Cache, volumeOf(is), &corev1.PersistentVolume{}))
 }
 
 // atRest says whether a lock is held as it should be by all that informers know. Which is late has an event of its own yet, by which the lock is looked at (lockOf, heldBy, locksBy).
@@ -174,12 +182,13 @@ func (x *Attacher) atRest(ctx context.Context, l *v1alpha1.VolumeLock) bool {
 }
 
 // waitingFor are the VolumeAttachments for the volume of a lock, also by another PersistentVolume. To the one that holds it, and is attached or about to be, it is no news; but it was not about to be while
-// the lock said of it that it is deleted.
+// the lock said of it that it is deleted, or that another one holds it.
 func (x *Attacher) waitingFor(ctx context.Context, o client.Object) (all []reconcile.Request) {
 	was := o.(*v1alpha1.VolumeLock)
 	lock := x.lockNow(ctx, was.Name)
+	held := volumelock.Holder(was)
 	name := func(a *storagev1.VolumeAttachment) string {
-		if volumelock.HeldBy(lock, a) && (volumelock.Holder(was).UID != a.UID || was.Status.Release == nil) && (!a.Status.Attached || volumelock.Settled(lock, a, x.nodeNow(ctx, a.Spec.NodeName))) {
+		if volumelock.HeldBy(lock, a) && held.Name == a.Name && (held.UID != a.UID || was.Status.Release == nil) && (!a.Status.Attached || volumelock.Settled(lock, a, x.nodeNow(ctx, a.Spec.NodeName))) {
 			return ""
 		}
 		return a.Name

@@ -237,9 +237,20 @@ func TestNewsByHand(t *testing.T) {
 	if later.ResourceVersion = "later"; c.news(ctx, said, later) {
 		t.Error("that it stands is news")
 	}
+	cleared := said.DeepCopy()
+	if cleared.ResourceVersion, cleared.Status.AttachError = "cleared", nil; !c.news(ctx, said, cleared) {
+		t.Error("nobody notices that somebody takes away why it is not attached")
+	}
+	other := c.lock()
+	other.Status.Attachment = &v1alpha1.AttachmentReference{Name: "another", UID: "another"}
+	looks(c, "it was said that another one holds it", c.waitingFor(ctx, other), a.Name)
+	bare := a.DeepCopy()
+	if bare.ResourceVersion, bare.Annotations = "bare", nil; c.news(ctx, bare, a) {
+		t.Error("that we have marked it is news")
+	}
 	marked := a.DeepCopy()
 	marked.ResourceVersion, marked.Annotations = "marked", map[string]string{v1alpha1.AnnotationVolumeLock: "another"}
-	if !c.news(ctx, a, marked) {
+	if !c.news(ctx, a, marked) || !c.news(ctx, bare, marked) {
 		t.Error("nobody notices that it is marked as another lock's")
 	}
 }
