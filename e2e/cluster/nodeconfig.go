@@ -28,6 +28,7 @@ var nodeAddress = net.IPv4(10, 207, 0, 1)
 
 // containerdConfig is a containerd which shares nothing with one that the host may run. Sandboxes want a lower
 // oom_score_adj than ours, which takes CAP_SYS_RESOURCE; restrict_oom_score_adj keeps ours where it is missing.
+// One that is started anew takes a container for dead, and ends it, if its shim does not answer in time: 5 s by default, which is short on a machine that is busy.
 func containerdConfig(snapshotter string) string {
 	return fmt.Sprintf(`version = 2
 root = %q
@@ -36,6 +37,11 @@ oom_score = 0
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper"]
 [grpc]
   address = %q
+[timeouts]
+  "io.containerd.timeout.shim.load" = "2m"
+  "io.containerd.timeout.shim.cleanup" = "1m"
+  "io.containerd.timeout.shim.shutdown" = "1m"
+  "io.containerd.timeout.task.state" = "1m"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = %q
   restrict_oom_score_adj = true

@@ -41,6 +41,17 @@ func TestContainerdConfigIsOurOwn(t *testing.T) {
 	}
 }
 
+// A container is not taken for dead because the machine is busy when containerd is started anew.
+func TestContainerdWaitsForShims(t *testing.T) {
+	_, rest, _ := strings.Cut(containerdConfig("native"), "\n[timeouts]\n")
+	timeouts, _, _ := strings.Cut(rest, "\n[")
+	for _, want := range []string{`"io.containerd.timeout.shim.load" = "2m"`, `"io.containerd.timeout.shim.cleanup" = "1m"`, `"io.containerd.timeout.shim.shutdown" = "1m"`, `"io.containerd.timeout.task.state" = "1m"`} {
+		if !strings.Contains(timeouts, want) {
+			t.Errorf("%s is not in %q", want, timeouts)
+		}
+	}
+}
+
 func TestNodeProcesses(t *testing.T) {
 	proc := fakeProc(t, map[string][2]string{
 		"1": {"/sbin/init", "0::/\n"},
