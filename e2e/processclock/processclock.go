@@ -152,10 +152,11 @@ func page(dir string) (begin, end int64, err error) {
 	return 0, 0, errNoFunction
 }
 
-// errNoFunction is of a process that has no function of the kernel's. One that was just started has none yet, for mappedIn at most.
+// errNoFunction is of a process that has no function of the kernel's. One that was just started has none yet.
 var errNoFunction = errors.New("the kernel has mapped no function into it")
 
-const mappedIn = time.Second
+// mappedIn is how long it may take until a process that was just started has one: on a machine that has other things to do the program may not be mapped for a while. The wait is over when the process ends.
+const mappedIn = 30 * time.Second
 
 // function is where in the page that one begins by which the time is read.
 func function(image []byte) (int64, error) {
@@ -175,10 +176,10 @@ func function(image []byte) (int64, error) {
 	return 0, errors.New("the kernel has no function for the time")
 }
 
-// stoppedIn is how long it may take until all threads of a process are stopped, and pollStopped how often it is looked whether they are. Where one of them is where it must not be, they go on for longer
+// stoppedIn is how long it may take until all threads of a process that has not ended are stopped, and pollStopped how often it is looked whether they are. Where one of them is where it must not be, they go on for longer
 // each time, up to mostPause, before they are stopped again, tries times: on a machine that has other things to do it may take a while until that one gets on at all.
 const (
-	stoppedIn   = 5 * time.Second
+	stoppedIn   = 30 * time.Second
 	pollStopped = time.Millisecond
 	mostPause   = 100 * time.Millisecond
 	tries       = 50
@@ -213,6 +214,9 @@ func allOutside(pid int, begin, end int64) (bool, error) {
 		stopped, outside, err := look(pid, begin, end)
 		if err != nil || stopped {
 			return outside, err
+		}
+		if Ended(pid) {
+			return false, errors.New("it has ended")
 		}
 	}
 	return false, errors.New("its threads do not stop")

@@ -265,7 +265,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// A process that has ended and was not waited for is still there, without its memory.
+// A process that has ended and was not waited for is still there, without its memory. Nobody waits until it stops.
 func TestEnded(t *testing.T) {
 	c := exec.CommandContext(t.Context(), "true")
 	out, err := c.StdoutPipe()
@@ -280,6 +280,10 @@ func TestEnded(t *testing.T) {
 	}
 	if !Ended(c.Process.Pid) || Ended(os.Getpid()) {
 		t.Errorf("ended: %t; this one: %t", Ended(c.Process.Pid), Ended(os.Getpid()))
+	}
+	began := time.Now()
+	if _, err := allOutside(c.Process.Pid, 0, 0); err == nil || time.Since(began) >= stoppedIn {
+		t.Errorf("it was waited for, for %s: %v", time.Since(began), err)
 	}
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
