@@ -52,7 +52,7 @@ type enforcedNode struct {
 	lives    *lives
 
 	kubelet sync.Mutex // held while the kubelet or containerd is ended or started
-	ended   bool       // one of them on purpose: the kubelet is not started again before its fault is mended
+	ended   bool       // one of them on purpose: neither is started again before its fault is mended
 
 	mu      sync.Mutex
 	program string // of the enforcer
@@ -116,6 +116,7 @@ func (l *lab) addEnforced(ctx, working context.Context) (err error) {
 		return err
 	}
 	l.working.Go(func() { l.witnessEnforced(working) })
+	l.working.Go(func() { l.keepEnforced(working) })
 	return l.fillEnforced(ctx)
 }
 
@@ -261,21 +262,20 @@ func (n *enforcedNode) swap() (to string) {
 func (n *enforcedNode) hitKubelet(f plan.Fault) (mend func(context.Context) error, err error) {
 	n.kubelet.Lock()
 	defer n.kubelet.Unlock()
-	again := func(start func(context.Context) error) func(context.Context) error {
-		return func(ctx context.Context) error {
-			n.kubelet.Lock()
-			defer n.kubelet.Unlock()
-			n.ended = false
-			return start(ctx)
-		}
+	again := func(ctx context.Context) error {
+		n.kubelet.Lock()
+		defer n.kubelet.Unlock()
+		n.ended = false
+		_, err := startEnded(ctx, n.node)
+		return err
 	}
 	switch f {
 	case plan.KillKubelet:
 		n.ended = true
-		return again(n.startKubelet), n.node.KillKubelet()
+		return again, n.node.KillKubelet()
 	case plan.KillContainerd:
 		n.ended = true
-		return again(n.node.RestartContainerd), n.node.KillContainerd()
+		return again, n.node.KillContainerd()
 	case plan.PauseKubelet:
 		return pause(func() (int, error) { return n.node.KubeletPID(), nil })
 	case plan.PauseContainerd:
@@ -291,26 +291,50 @@ func (n *enforcedNode) hitKubelet(f plan.Fault) (mend func(context.Context) erro
 	}
 }
 
-// startKubelet starts the kubelet until one is healthy: what ended it may last, such as an API server that is away. It is for who has the lock.
-func (n *enforcedNode) startKubelet(ctx context.Context) error {
-	var last error
-	if err := cluster.Until(ctx, "the kubelet to be started again", func(ctx context.Context) (bool, error) {
-		last = n.node.RestartKubelet(ctx)
-		return last == nil, nil
-	}); err != nil {
-		return errors.Join(err, last)
-	}
-	return nil
+// nodeRuntime is what a node runs its containers by.
+type nodeRuntime interface {
+	ContainerdExited() error
+	RestartContainerd(ctx context.Context) error
+	KubeletExited() error
+	RestartKubelet(ctx context.Context) error
 }
 
-// keepKubelet starts the kubelet again where it has ended by itself, as its machine's init does. It says whether it had.
-func (n *enforcedNode) keepKubelet(ctx context.Context) (ended bool, err error) {
+// startEnded starts the kubelet and its containerd where they have ended, until both run: what ended the kubelet may last, such as an API server that is away, and it is not healthy without containerd. It
+// says which of them had. Whoever has the real node's started has its lock.
+func startEnded(ctx context.Context, n nodeRuntime) (ended []string, err error) {
+	var last error
+	err = cluster.Until(ctx, "the kubelet and containerd to be started again", func(ctx context.Context) (bool, error) {
+		for _, of := range []struct {
+			name   string
+			exited func() error
+			start  func(context.Context) error
+		}{{"containerd", n.ContainerdExited, n.RestartContainerd}, {"the kubelet", n.KubeletExited, n.RestartKubelet}} {
+			if of.exited() == nil {
+				continue
+			}
+			if !slices.Contains(ended, of.name) {
+				ended = append(ended, of.name)
+			}
+			if last = of.start(ctx); last != nil {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return ended, errors.Join(err, last)
+	}
+	return ended, nil
+}
+
+// keepRuntime starts the kubelet and containerd again where they have ended by themselves, as their machine's init does. It says which of them had.
+func (n *enforcedNode) keepRuntime(ctx context.Context) (ended []string, err error) {
 	n.kubelet.Lock()
 	defer n.kubelet.Unlock()
-	if n.ended || n.node.KubeletExited() == nil {
-		return false, nil
+	if n.ended {
+		return nil, nil
 	}
-	return true, n.startKubelet(ctx)
+	return startEnded(ctx, n.node)
 }
 
 // podsOfEnforced are the real node's, as a watch tells of them.

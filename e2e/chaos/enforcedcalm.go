@@ -25,30 +25,34 @@ import (
 // repairedWithin is how long a file may hold what somebody wrote when all is well: the enforcer looks each two seconds at most, and holds a repair back for two. The rest is for a machine that is busy.
 const repairedWithin = 20 * time.Second
 
-// witnessEnforced looks each second which containers of the real node run, and keeps its kubelet running. One that containerd was just starting when it was killed may have to be started again, and was not
-// seen to run; one that ran runs on whoever is killed, so that its cgroup, which no other container gets, has a process.
+// witnessEnforced looks each second which containers of the real node run. One that containerd was just starting when it was killed may have to be started again, and was not seen to run; one that ran
+// runs on whoever is killed, so that its cgroup, which no other container gets, has a process.
 func (l *lab) witnessEnforced(working context.Context) {
 	n := l.enforced
-	ticker := time.NewTicker(probeEvery)
-	defer ticker.Stop()
-	for working.Err() == nil {
+	eachProbe(working, func() bool {
 		pods, _ := l.podsOfEnforced() // an informer's list does not fail
 		n.seen(pods, time.Now())
 		for _, p := range n.lives.look(n.node.CgroupRoot, pods, func(at string) bool { return len(n.processes(at)) > 0 }) {
 			l.violated("the container of pod %s/%s (%s) on the real node ended, and nobody had asked for that", p.Namespace, p.Name, p.UID)
 		}
 		n.enforcer.ready(working) // so that it is known of one that ends whether it had been
-		if ended, err := n.keepKubelet(working); err != nil && working.Err() == nil {
-			l.violated("the kubelet can't be started again: %v", err)
-			return
-		} else if ended {
-			l.counts.add("the kubelet ended by itself, and was started again", 1)
+		return true
+	})
+}
+
+// keepEnforced keeps the real node's kubelet and containerd running, which may take minutes: beside its witness.
+func (l *lab) keepEnforced(working context.Context) {
+	eachProbe(working, func() bool {
+		ended, err := l.enforced.keepRuntime(working)
+		if err != nil && working.Err() == nil {
+			l.violated("what the real node runs containers by can't be started again: %v", err)
+			return false
 		}
-		select {
-		case <-working.Done():
-		case <-ticker.C:
+		for _, name := range ended {
+			l.counts.add(name+" ended by itself, and was started again", 1)
 		}
-	}
+		return true
+	})
 }
 
 // seen notes when pods come and go: by that the kubelet brings the sums of the QoS levels up to date.

@@ -82,11 +82,7 @@ func hitReplica(r *replica, f plan.Fault) (mend func(context.Context) error, err
 		return again, r.stop((*podgrace.Webhook).Stop)
 	case plan.PauseReplica:
 		pid := r.process().PID // whoever is paused is not started anew
-		mend, err := pause(func() (int, error) { return pid, nil })
-		if errors.Is(err, syscall.ESRCH) {
-			return nil, fmt.Errorf("%w: replica %d has just ended by itself, as it does without an API server when it starts", errNotMade, r.index)
-		}
-		return mend, err
+		return pause(func() (int, error) { return pid, nil })
 	case plan.CutReplica:
 		r.link.Hold()
 		return mended(r.link.Release), nil
@@ -98,17 +94,20 @@ func hitReplica(r *replica, f plan.Fault) (mend func(context.Context) error, err
 	}
 }
 
-// pause stops a process where it is.
+// pause stops a process where it is. One that has just ended by itself, as a replica does without an API server when it starts, is not there to be stopped, and whoever keeps it running tells of it. Its
+// end may be known to the kernel before it is to its parent: then it is gone when it is to go on.
 func pause(find func() (int, error)) (mend func(context.Context) error, err error) {
 	pid, err := find()
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); errors.Is(err, syscall.ESRCH) {
+		return nil, fmt.Errorf("%w: process %d has just ended by itself", errNotMade, pid)
+	} else if err != nil {
 		return nil, fmt.Errorf("pause process %d: %w", pid, err)
 	}
 	return func(context.Context) error {
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("let process %d go on: %w", pid, err)
 		}
 		return nil

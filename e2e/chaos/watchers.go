@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
@@ -142,11 +141,7 @@ func hitWatcher(w *watcher, f plan.Fault) (mend func(context.Context) error, err
 	case plan.KillWatcher, plan.KillEnforcer:
 		return func(context.Context) error { return w.again() }, w.kill()
 	case plan.PauseWatcher, plan.PauseEnforcer:
-		mend, err := pause(w.pid)
-		if errors.Is(err, syscall.ESRCH) {
-			return nil, fmt.Errorf("%w: %s has just ended by itself", errNotMade, w.name)
-		}
-		return mend, err
+		return pause(w.pid)
 	case plan.CutWatcher, plan.CutEnforcer:
 		w.link.Hold()
 		return mended(w.link.Release), nil
@@ -175,26 +170,33 @@ func (l *lab) keepWatching(working context.Context, ended func(w *watcher, why s
 		}
 	}
 	l.working.Go(func() {
-		ticker := time.NewTicker(probeEvery)
-		defer ticker.Stop()
-		for working.Err() == nil {
+		eachProbe(working, func() bool {
 			for _, w := range all {
 				why, served, err := w.keep()
 				if err != nil {
 					l.violated("%s can't be started again: %v", w.name, err)
-					return
+					return false
 				}
 				if why != "" {
 					ended(w, why, served)
 				}
 			}
-			select {
-			case <-working.Done():
-			case <-ticker.C:
-			}
-		}
+			return true
+		})
 	})
 	return nil
+}
+
+// eachProbe does something now and each time that probes are, until the context ends or it says that it is over.
+func eachProbe(working context.Context, do func() bool) {
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	for working.Err() == nil && do() {
+		select {
+		case <-working.Done():
+		case <-ticker.C:
+		}
+	}
 }
 
 // watchersUnwell is which of them does not serve yet.

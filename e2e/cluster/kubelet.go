@@ -138,6 +138,9 @@ func (n *Node) RestartContainerd(ctx context.Context) error { return n.startCont
 // ContainerdPID is containerd's process.
 func (n *Node) ContainerdPID() int { return n.containerd.PID() }
 
+// ContainerdExited returns nil while containerd runs, and afterwards why it ended.
+func (n *Node) ContainerdExited() error { return n.containerd.Exited() }
+
 // takeHost waits for the machine, removes what a killed node may have left, and makes network and cgroups.
 func (n *Node) takeHost(ctx context.Context) (err error) {
 	if err := os.MkdirAll(nodeHome, 0o700); err != nil {
