@@ -179,7 +179,7 @@ func (l *lab) askAll(ctx context.Context) {
 func (l *lab) denied(ctx context.Context) (float64, error) {
 	total := 0.0
 	for _, r := range l.replicas.all {
-		text, err := measure.Metrics(ctx, r.process().MetricsURL+"/metrics")
+		text, err := metricsOf(ctx, r.process().MetricsURL)
 		if err != nil {
 			return 0, err
 		}

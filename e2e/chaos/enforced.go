@@ -439,10 +439,11 @@ func (n *enforcedNode) processes(at string) []int {
 
 // writeByHand has somebody write another value into a file of the node's pods.
 func (l *lab) writeByHand(ctx context.Context, n *enforcedNode, which int) error {
-	f, value, err := n.hand.choose(n.wanted(l.runningEnforced()), which)
+	f, value, wrote, err := n.hand.choose(n.wanted(l.runningEnforced()), which)
 	if err != nil {
 		return fmt.Errorf("%w: there is no file that somebody may change", errNotMade)
 	}
+	defer wrote()
 	if err := l.change(ctx, n, f, value); err != nil { // the pod ends
 		return fmt.Errorf("%w: %w", errNotMade, err)
 	}
@@ -456,7 +457,11 @@ func (l *lab) change(ctx context.Context, n *enforcedNode, f keptFile, value str
 		_, err = n.tree.Write(ctx, f.cgroup, []cgroup.File{{Name: f.name, Value: value}})
 		return err
 	}
-	for _, pid := range n.processes(f.cgroup) {
+	pids := n.processes(f.cgroup)
+	if len(pids) == 0 {
+		return fmt.Errorf("no process is in %s", f.cgroup)
+	}
+	for _, pid := range pids {
 		err = errors.Join(err, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(value), 0))
 	}
 	return err

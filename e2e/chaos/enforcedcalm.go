@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -153,7 +154,7 @@ func (l *lab) plannedUnwell(ctx context.Context, n *enforcedNode, pods []*corev1
 			return fmt.Errorf("by its plan %s", d)
 		}
 	}
-	text, err := measure.Metrics(ctx, n.enforcer.process().MetricsURL+"/metrics")
+	text, err := metricsOf(ctx, n.enforcer.process().MetricsURL)
 	if err != nil {
 		return err
 	}
@@ -228,44 +229,55 @@ func (l *lab) repairs(ctx context.Context, within time.Duration) {
 	if n == nil {
 		return
 	}
-	writes := func(f keptFile) (float64, error) {
-		text, err := measure.Metrics(ctx, n.enforcer.process().MetricsURL+"/metrics")
-		if err != nil {
-			return 0, err
-		}
-		return measure.Sum(text, fmt.Sprintf("podgrace_node_writes_total{file=%q", f.name))
-	}
-	pods := l.runningEnforced()
-	want := n.wanted(pods)
-	f, value, err := n.hand.choose(want, l.counts.looked())
+	want := n.wanted(l.runningEnforced())
+	f, value, wrote, err := n.hand.choose(want, l.counts.looked())
 	if err != nil {
 		l.counts.add("calms in which there was no file that somebody may change", 1)
 		return
 	}
-	before, err := writes(f)
+	before, err := n.writesOf(ctx, f, within, -1)
 	if err == nil {
 		err = l.change(ctx, n, f, value)
 	}
+	wrote()
 	if err != nil {
-		l.violated("in the calm %s of %s can't be changed: %v", f.name, f.cgroup, err)
+		if ctx.Err() == nil {
+			l.violated("in the calm %s of %s can't be changed: %v", f.name, f.cgroup, err)
+		}
 		return
 	}
 	changed, have := time.Now(), ""
-	err = cluster.UntilWithin(ctx, within, "the repair", func(context.Context) (bool, error) {
+	if err := cluster.UntilWithin(ctx, within, "the repair", func(context.Context) (bool, error) {
 		have = n.read(map[keptFile]string{f: want[f]})[f]
 		return have == want[f], nil
+	}); err != nil {
+		if ctx.Err() == nil {
+			l.violated("in the calm somebody wrote %s into %s of %s, which is %q now, and is to be %s: %v", value, f.name, f.cgroup, have, want[f], err)
+		}
+		return
+	}
+	l.counts.add("files that somebody changed in a calm, and the enforcer restored", 1)
+	l.say("%s of %s was restored after %.1f s", f.name, f.cgroup, time.Since(changed).Seconds())
+	if _, err := n.writesOf(ctx, f, within, before); err != nil && ctx.Err() == nil {
+		l.violated("in the calm %s of %s was restored, and the node enforcer does not count that: %v", f.name, f.cgroup, err)
+	}
+}
+
+// writesOf is how many writes of files of a name the enforcer counts, once they are more than so many. A scrape that fails is tried again within the time.
+func (n *enforcedNode) writesOf(ctx context.Context, f keptFile, within time.Duration, moreThan float64) (writes float64, err error) {
+	var last error
+	err = cluster.UntilWithin(ctx, within, fmt.Sprintf("the node enforcer to count more than %.0f writes of %s", moreThan, f.name), func(ctx context.Context) (bool, error) {
+		var text string
+		if text, last = metricsOf(ctx, n.enforcer.process().MetricsURL); last != nil {
+			return false, nil
+		}
+		writes, last = measure.Sum(text, fmt.Sprintf("podgrace_node_writes_total{file=%q", f.name))
+		return last == nil && writes > moreThan, nil
 	})
-	if err == nil {
-		l.counts.add("files that somebody changed in a calm, and the enforcer restored", 1)
-		l.say("%s of %s was restored after %.1f s", f.name, f.cgroup, time.Since(changed).Seconds())
-		err = cluster.UntilWithin(ctx, within, "the repair to be counted", func(context.Context) (bool, error) {
-			n, err := writes(f)
-			return n > before, err
-		})
+	if err != nil {
+		return writes, errors.Join(err, last)
 	}
-	if err != nil && ctx.Err() == nil {
-		l.violated("in the calm somebody wrote %s into %s of %s, which is %q now, and is to be %s: %v", value, f.name, f.cgroup, have, want[f], err)
-	}
+	return writes, nil
 }
 
 // measureEnforced looks what the process of the enforcer has, and whether that grows.
@@ -276,8 +288,12 @@ func (l *lab) measureEnforced(ctx context.Context) error {
 	}
 	r := n.enforcer.process()
 	one, _, err := sampleOf(ctx, r.PID(), r.MetricsURL, time.Since(l.began))
-	if err != nil {
-		return fmt.Errorf("the node enforcer: %w", err)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil { // it hangs, or has ended
+		l.violated("in the calm the node enforcer can't be measured: %v", err)
+		return nil
 	}
 	n.mu.Lock()
 	if n.of != r {

@@ -148,41 +148,55 @@ func isResizing(p *corev1.Pod) bool {
 	return pending || p.Status.ObservedGeneration != p.Generation || now == nil || !equality.Semantic.DeepEqual(now.Requests, asked.Requests) || !equality.Semantic.DeepEqual(now.Limits, asked.Limits)
 }
 
-// mostByHand is how often somebody writes into one file: a third time within an hour the enforcer would take him for a rival, and leave it to him (docs/nodeenforcer.md).
-const mostByHand = 2
+// mostByHand is how often somebody writes into a file: a third time within an hour the enforcer would take him for a rival, and leave it to him (docs/nodeenforcer.md). Of a pod's own CPU shares one is the
+// kubelet's, which takes them before the pod ends (ReduceCPULimits of pkg/kubelet/cm/cgroup_manager_linux.go, 1.36.3).
+func mostByHand(f keptFile) int {
+	if f.name == "cpu.shares" && !f.ofContainer {
+		return 1
+	}
+	return 2
+}
 
 // hand knows what was written into which files by somebody who is neither the kubelet nor the enforcer.
 type hand struct {
 	mu      sync.Mutex
 	written map[keptFile]int
+	writing map[keptFile]bool // it was chosen, and may be written at any moment
 	last    map[keptFile]time.Time
 }
 
-func newHand() *hand { return &hand{written: map[keptFile]int{}, last: map[keptFile]time.Time{}} }
+func newHand() *hand {
+	return &hand{written: map[keptFile]int{}, writing: map[keptFile]bool{}, last: map[keptFile]time.Time{}}
+}
 
-// choose picks a file of those that hold what they are to, and what to write into it, and notes it. None of it ends a container: no limit becomes lower.
-func (h *hand) choose(want map[keptFile]string, which int) (f keptFile, value string, err error) {
+// choose picks a file of those that hold what they are to, and what to write into it. It is in hand until it is told that it was written. None of it ends a container: no limit becomes lower.
+func (h *hand) choose(want map[keptFile]string, which int) (f keptFile, value string, wrote func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []keptFile
 	for _, f := range slices.SortedFunc(maps.Keys(want), compareFiles) {
-		if h.written[f] < mostByHand && another(f, want) != "" {
+		if h.written[f] < mostByHand(f) && !h.writing[f] && another(f, want) != "" {
 			all = append(all, f)
 		}
 	}
 	if f, err = choose(all, which); err != nil {
-		return f, "", err
+		return f, "", nil, err
 	}
 	h.written[f]++
-	h.last[f] = time.Now()
-	return f, another(f, want), nil
+	h.writing[f] = true
+	return f, another(f, want), func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.writing, f)
+		h.last[f] = time.Now()
+	}, nil
 }
 
-// since says whether a file was written into after a time.
+// since says whether a file was written into after a time, or may be at this moment.
 func (h *hand) since(f keptFile, t time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.last[f].After(t)
+	return h.writing[f] || h.last[f].After(t)
 }
 
 // another is a value that a file can have; empty: there is none. A container's CPU may not be more than its pod's, and its memory not more than with swap, which the kubelet allows it none of.

@@ -107,15 +107,16 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// Nobody writes into a file for a third time, lowers a limit, or writes what the kernel would refuse.
+// Nobody writes into a file for a third time, or into a pod's own CPU shares for a second one, since the kubelet may; nobody lowers a limit, or writes what the kernel would refuse.
 func TestHand(t *testing.T) {
 	h, want := newHand(), wanted("/p", burstable("b"), 24<<30)
 	began, written := time.Now(), map[keptFile]int{}
 	for which := 0; ; which += 7 {
-		f, value, err := h.choose(want, which)
+		f, value, wrote, err := h.choose(want, which)
 		if err != nil {
 			break
 		}
+		wrote()
 		if written[f]++; value == want[f] || len(value) < len(want[f]) || f.ofContainer && f.name != "cpu.shares" && f.name != oomScore || !h.since(f, began) {
 			t.Errorf("%s into %+v, which is to be %s", value, f, want[f])
 		}
@@ -124,9 +125,26 @@ func TestHand(t *testing.T) {
 		t.Errorf("%d files were written: %v", len(written), written)
 	}
 	for f, n := range written {
-		if n != mostByHand {
-			t.Errorf("%+v was written %d times", f, n)
+		if most := map[bool]int{true: 1, false: 2}[f.name == "cpu.shares" && !f.ofContainer]; n != most {
+			t.Errorf("%+v was written %d times, and not %d", f, n, most)
 		}
+	}
+}
+
+// A file that was chosen may be written at any moment, also long after: what somebody then sees there is of the hand, until it has let go.
+func TestHandWrites(t *testing.T) {
+	h, want := newHand(), wanted("/p", burstable("b"), 24<<30)
+	f, _, wrote, err := h.choose(want, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := time.Now()
+	if !h.since(f, chosen) {
+		t.Error("it is about to be written, and nobody knows")
+	}
+	wrote()
+	if !h.since(f, chosen) || h.since(f, time.Now()) {
+		t.Error("when it was written is not known")
 	}
 }
 
@@ -260,8 +278,9 @@ func TestWhileAway(t *testing.T) {
 		"it is resized":    {func(l *lab, files *tree) { files.files[shares] = "2"; l.enforced.resized["b"] = time.Now() }, ""},
 		"somebody writes": {func(l *lab, files *tree) {
 			for which := range 20 {
-				if f, value, err := l.enforced.hand.choose(l.enforced.wanted(l.runningEnforced()), which); err == nil {
+				if f, value, wrote, err := l.enforced.hand.choose(l.enforced.wanted(l.runningEnforced()), which); err == nil {
 					files.files[f.cgroup+f.name] = value
+					wrote()
 				}
 			}
 		}, ""},
@@ -281,21 +300,34 @@ func TestWhileAway(t *testing.T) {
 	}
 }
 
-// An enforcer that restores nothing is told, and so is one that does not count what it restores.
+// Into the score of a container without processes nothing is written: that is no fault that was made.
+func TestChangeWithoutProcesses(t *testing.T) {
+	l, _ := withEnforced(t, burstable("b"))
+	if err := l.change(t.Context(), l.enforced, keptFile{"/p/kubepods/burstable/podb/c-b", oomScore, true}, "1000"); err == nil {
+		t.Error("nothing was written, and nobody says so")
+	}
+}
+
+// An enforcer that restores nothing is told, and so is one that does not count what it restores. A scrape that fails is tried again.
 func TestRepairs(t *testing.T) {
 	p := keptPod("g", corev1.PodQOSGuaranteed, resources("100m", "64Mi"), resources("100m", "64Mi"))
 	for name, tc := range map[string]struct {
 		restores bool
 		counts   bool
+		fails    bool // each other scrape
 		told     string
 	}{
-		"it does":              {true, true, ""},
-		"it restores nothing":  {false, true, "in the calm somebody wrote"},
-		"it does not count it": {true, false, "in the calm somebody wrote"},
+		"it does":                   {true, true, false, ""},
+		"it does, and scrapes fail": {true, true, true, ""},
+		"it restores nothing":       {false, true, false, "in the calm somebody wrote"},
+		"it does not count it":      {true, false, false, "does not count that"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
+			asked, scrapes := 0, 0
 			metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if scrapes++; tc.fails && scrapes%2 == 1 {
+					panic(http.ErrAbortHandler)
+				}
 				if tc.counts {
 					asked++
 				}
@@ -306,7 +338,11 @@ func TestRepairs(t *testing.T) {
 			defer metrics.Close()
 			l, files := withEnforced(t, p)
 			files.restores, l.enforced.enforcer.r = tc.restores, &podgrace.Replica{MetricsURL: metrics.URL}
-			l.repairs(t.Context(), 50*time.Millisecond)
+			within := 50 * time.Millisecond
+			if tc.told == "" {
+				within = time.Minute
+			}
+			l.repairs(t.Context(), within)
 			if found := strings.Join(l.found(), "\n"); (tc.told == "") != (found == "") || !strings.Contains(found, tc.told) {
 				t.Errorf("%q", found)
 			}

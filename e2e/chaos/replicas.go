@@ -217,11 +217,18 @@ func sampleOf(ctx context.Context, pid int, metricsURL string, at time.Duration)
 	if err != nil {
 		return one, "", fmt.Errorf("read the open files: %w", err)
 	}
-	if metrics, err = measure.Metrics(ctx, metricsURL+"/metrics"); err != nil {
+	if metrics, err = metricsOf(ctx, metricsURL); err != nil {
 		return one, "", err
 	}
 	goroutines, err := measure.Sum(metrics, "go_goroutines")
 	return sample{at: at, resident: memory.Resident, goroutines: goroutines, files: float64(len(files))}, metrics, err
+}
+
+// metricsOf are the metrics that a process serves. One that hangs answers nobody: a calm goes on all the same.
+func metricsOf(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return measure.Metrics(ctx, url+"/metrics")
 }
 
 // recovered is how many panics the metrics tell of that controller-runtime recovered: in reviews, and in reconciles, of which only a leader has any.
