@@ -242,7 +242,7 @@ func (l *lab) measure(ctx context.Context) error {
 			return err
 		}
 		l.counts.sampled("webhook", samples)
-		what := grows(sinceLead(samples))
+		what := grows(samples)
 		if n := panickedSince(samples); n > 0 {
 			what = append(what, fmt.Sprintf("%.0f panics that were recovered since the calm before", n))
 		}

@@ -125,13 +125,10 @@ type sample struct {
 	leads      bool
 }
 
-// sinceLead are those since the process began to lead, or ceased to: who leads runs controllers, and has more than twice the goroutines for them.
-func sinceLead(samples []sample) []sample {
-	i := len(samples) - 1
-	for i > 0 && samples[i-1].leads == samples[i].leads {
-		i--
-	}
-	return samples[i:]
+// alike are those in which the process led, or did not, as in the last one: who leads runs controllers, and has more than twice the goroutines for them.
+func alike(samples []sample) []sample {
+	leads := samples[len(samples)-1].leads
+	return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.leads != leads })
 }
 
 // leastSamples are needed to tell growth from what a process takes when it starts.
@@ -144,27 +141,28 @@ const (
 	filesSlack      = 15
 )
 
-// grows says what of a process grows over all of the samples: of the last third even the least is above all that the first third had, by a quarter and the slack. What is taken once, such as
-// caches that fill, is within the first third of a run that is long enough.
+// grows says what of a process grows: over all of its samples, but for goroutines, which are looked at in those alike. Of the last third even the least is above all that the first third had, by a quarter and
+// the slack. What is taken once, such as caches that fill, is within the first third of a run that is long enough.
 func grows(samples []sample) (what []string) {
-	if len(samples) < leastSamples {
-		return nil
-	}
-	third := len(samples) / 3
 	for _, of := range []struct {
-		name  string
-		value func(sample) float64
-		slack float64
+		name    string
+		samples []sample
+		value   func(sample) float64
+		slack   float64
 	}{
-		{"resident memory", func(s sample) float64 { return s.resident }, residentSlack},
-		{"goroutines", func(s sample) float64 { return s.goroutines }, goroutinesSlack},
-		{"open files", func(s sample) float64 { return s.files }, filesSlack},
+		{"resident memory", samples, func(s sample) float64 { return s.resident }, residentSlack},
+		{"goroutines", alike(samples), func(s sample) float64 { return s.goroutines }, goroutinesSlack},
+		{"open files", samples, func(s sample) float64 { return s.files }, filesSlack},
 	} {
+		if len(of.samples) < leastSamples {
+			continue
+		}
+		third := len(of.samples) / 3
 		first, last := 0.0, 0.0
-		for _, s := range samples[:third] {
+		for _, s := range of.samples[:third] {
 			first = max(first, of.value(s))
 		}
-		for i, s := range samples[len(samples)-third:] {
+		for i, s := range of.samples[len(of.samples)-third:] {
 			if v := of.value(s); i == 0 || v < last {
 				last = v
 			}

@@ -66,20 +66,33 @@ func TestGrows(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
-	began := series(12, func(i int) float64 { return 180 + 230*float64(min(i/4, 1)) })
-	for i := range began {
-		began[i].leads = i >= 4
-	}
-	if got := grows(began); len(got) != 1 {
-		t.Errorf("one that began to lead, as if it had not: %q", got)
-	}
-	if got := grows(sinceLead(began)); len(got) != 0 || len(sinceLead(began)) != 8 || len(sinceLead(began[:1])) != 1 {
-		t.Errorf("one that began to lead: %q", got)
+	// Who leads has more goroutines. What grows besides is found however often the lead changes.
+	for name, tc := range map[string]struct {
+		leads func(i int) bool
+		leak  float64
+		want  int
+	}{
+		"it began to lead":                {func(i int) bool { return i >= 4 }, 0, 0},
+		"it led now and then":             {func(i int) bool { return i%3 == 0 }, 0, 0},
+		"now and then, and it leaks":      {func(i int) bool { return i%3 == 0 }, 20, 1},
+		"it has only just begun to lead":  {func(i int) bool { return i == 17 }, 20, 0}, // too few to tell
+		"it led at first, and leaks ever": {func(i int) bool { return i < 3 }, 30, 1},
+	} {
+		all := series(18, func(i int) float64 { return 180 + tc.leak*float64(i) })
+		for i := range all {
+			if all[i].leads = tc.leads(i); all[i].leads {
+				all[i].goroutines += 230
+			}
+		}
+		if got := grows(all); len(got) != tc.want {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 	memory := series(9, func(int) float64 { return 100 })
 	for i := range memory {
 		memory[i].resident += float64(i) * (20 << 20)
 		memory[i].files += float64(i) * 10
+		memory[i].leads = i%2 == 0
 	}
 	if got := grows(memory); len(got) != 2 {
 		t.Errorf("memory and files: %q", got)
