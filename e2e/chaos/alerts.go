@@ -389,7 +389,7 @@ func (l *lab) record(_, working context.Context) error {
 				if led[job] == nil {
 					led[job] = &leaders{}
 				}
-				if atMost := l.together(); led[job].more(leading, atMost) {
+				if atMost := l.together(job); led[job].more(leading, atMost) {
 					l.violated("%d replicas of %s say that they lead, for more than %d s", leading, job, atMost)
 				}
 			}

@@ -129,10 +129,13 @@ const (
 	togetherResumed = 13
 )
 
-// together is for how many looks two may say now that they lead.
-func (l *lab) together() int {
+// pausedOf are the scopes of the jobs that are scraped.
+var pausedOf = map[string]plan.Scope{"podgrace-webhook": plan.PausedWebhook, "podgrace-volumelock": plan.PausedVolumeLock, "podgrace-fencer": plan.PausedFencer}
+
+// together is for how many looks two of a job may say now that they lead.
+func (l *lab) together(job string) int {
 	lately := time.Now().Add(-togetherResumed*tick - scrapeTimeout)
-	if l.weather.quietSince(lately, []plan.Scope{plan.Pause}).After(lately) {
+	if l.weather.quietSince(lately, []plan.Scope{pausedOf[job]}).After(lately) {
 		return togetherResumed
 	}
 	return togetherAtMost

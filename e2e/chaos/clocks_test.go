@@ -54,21 +54,27 @@ func TestLeaders(t *testing.T) {
 	}
 }
 
-// One that was paused may say for a while longer that it leads, and no other one.
+// One that was paused may say for a while longer that it leads, and no other one, nor one of another program.
 func TestTogether(t *testing.T) {
+	const webhook, fencer = "podgrace-webhook", "podgrace-fencer"
 	for name, tc := range map[string]struct {
 		weather *weather
+		job     string
 		want    int
 	}{
-		"nothing was hit":    {&weather{}, togetherAtMost},
-		"paused now":         {&weather{hit: []plan.Scope{plan.Pause}}, togetherResumed},
-		"paused just before": {&weather{ended: map[plan.Scope]time.Time{plan.Pause: time.Now().Add(-10 * time.Second)}}, togetherResumed},
-		"paused long ago":    {&weather{ended: map[plan.Scope]time.Time{plan.Pause: time.Now().Add(-time.Minute)}}, togetherAtMost},
-		"cut off":            {&weather{hit: []plan.Scope{plan.Replica, plan.Watcher, plan.Clock}}, togetherAtMost},
+		"nothing was hit":               {&weather{}, webhook, togetherAtMost},
+		"paused now":                    {&weather{hit: []plan.Scope{plan.PausedWebhook}}, webhook, togetherResumed},
+		"paused just before":            {&weather{ended: map[plan.Scope]time.Time{plan.PausedWebhook: time.Now().Add(-10 * time.Second)}}, webhook, togetherResumed},
+		"paused long ago":               {&weather{ended: map[plan.Scope]time.Time{plan.PausedWebhook: time.Now().Add(-time.Minute)}}, webhook, togetherAtMost},
+		"cut off":                       {&weather{hit: []plan.Scope{plan.Replica, plan.Watcher, plan.Clock}}, webhook, togetherAtMost},
+		"a fencer is paused":            {&weather{hit: []plan.Scope{plan.PausedFencer}}, fencer, togetherResumed},
+		"one of another program is":     {&weather{hit: []plan.Scope{plan.PausedFencer, plan.PausedWebhook}}, "podgrace-volumelock", togetherAtMost},
+		"a replica of the volume lock":  {&weather{hit: []plan.Scope{plan.PausedVolumeLock}}, "podgrace-volumelock", togetherResumed},
+		"that one, and not the fencers": {&weather{hit: []plan.Scope{plan.PausedVolumeLock}}, fencer, togetherAtMost},
 	} {
 		l := scripted()
 		l.weather = tc.weather
-		if got := l.together(); got != tc.want {
+		if got := l.together(tc.job); got != tc.want {
 			t.Errorf("%s: %d looks, want %d", name, got, tc.want)
 		}
 	}

@@ -158,8 +158,8 @@ func (l *lab) happen(ctx context.Context, began time.Time, s plan.Step) error {
 	}
 	end := l.weather.begin(plan.Of(s.Fault))
 	defer end()
-	if plan.Pauses(s.Fault) {
-		defer l.weather.begin(plan.Pause)()
+	if program, is := s.Pauses(); is {
+		defer l.weather.begin(program)()
 	}
 	l.say("%s %d for %s", s.Fault, s.Target, s.For.Round(100*time.Millisecond))
 	hit := time.Now()

@@ -41,19 +41,21 @@ type Scope int
 
 // The scopes.
 const (
-	Replica      Scope = iota // one replica of the webhook, the target
-	Webhook                   // all replicas, or what is between them and the API server
-	ControlPlane              // Kubernetes' own
-	Node                      // the target
-	Clock                     // of one replica of the webhook, the target
-	Nothing                   // everything goes on: it is an order
-	Watcher                   // one replica of the volume lock or of the fencer, the target
-	Machine                   // one that has volumes, the target
-	Confirmation              // what was confirmed, by a clock that is wrong by so much: it comes of some faults of Clock
-	Pause                     // what may lead while it is stopped: it comes of some faults of Replica and Watcher
-	Enforcer                  // the node enforcer of the real node
-	Kubelet                   // the real node's, or its runtime
-	Cgroup                    // one of the real node's
+	Replica          Scope = iota // one replica of the webhook, the target
+	Webhook                       // all replicas, or what is between them and the API server
+	ControlPlane                  // Kubernetes' own
+	Node                          // the target
+	Clock                         // of one replica of the webhook, the target
+	Nothing                       // everything goes on: it is an order
+	Watcher                       // one replica of the volume lock or of the fencer, the target
+	Machine                       // one that has volumes, the target
+	Confirmation                  // what was confirmed, by a clock that is wrong by so much: it comes of some faults of Clock
+	PausedWebhook                 // what may lead is stopped, one of the webhook: it comes of some faults of Replica
+	PausedVolumeLock              // and of the volume lock: of Watcher
+	PausedFencer                  // and of the fencer
+	Enforcer                      // the node enforcer of the real node
+	Kubelet                       // the real node's, or its runtime
+	Cgroup                        // one of the real node's
 )
 
 // What there is of each.
@@ -185,8 +187,19 @@ func StartsAnew(f Fault) bool {
 	return slices.Contains([]Fault{KillReplica, RollReplica, SwapReplica, JumpClock}, f)
 }
 
-// Pauses says whether a fault stops a process that goes on later, as if no time had passed.
-func Pauses(f Fault) bool { return f == PauseReplica || f == PauseWatcher }
+// Pauses says whether a step stops a process that may lead, and goes on later as if no time had passed, and which scope that is besides.
+func (s Step) Pauses() (of Scope, is bool) {
+	switch {
+	case s.Fault == PauseReplica:
+		return PausedWebhook, true
+	case s.Fault == PauseWatcher && s.Target < VolumeLocks: // its replicas are the first
+		return PausedVolumeLock, true
+	case s.Fault == PauseWatcher:
+		return PausedFencer, true
+	default:
+		return Nothing, false
+	}
+}
 
 // Spared is the replica that is not started anew in the era of a round.
 func Spared(number int) int { return number / EraRounds % Replicas }

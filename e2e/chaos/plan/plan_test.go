@@ -130,6 +130,22 @@ func TestEachHappens(t *testing.T) {
 	}
 }
 
+// What is paused is of one program alone.
+func TestPauses(t *testing.T) {
+	for s, want := range map[Step]Scope{
+		{Fault: PauseReplica, Target: 1}: PausedWebhook, {Fault: PauseWatcher, Target: VolumeLocks - 1}: PausedVolumeLock, {Fault: PauseWatcher, Target: VolumeLocks}: PausedFencer,
+	} {
+		if of, is := s.Pauses(); !is || of != want {
+			t.Errorf("%+v: %d, %t", s, of, is)
+		}
+	}
+	for _, s := range []Step{{Fault: KillReplica}, {Fault: CutWatcher}, {Fault: PauseEtcd}, {Fault: PauseEnforcer}} {
+		if _, is := s.Pauses(); is {
+			t.Errorf("%+v pauses what may lead", s)
+		}
+	}
+}
+
 func TestNear(t *testing.T) {
 	r := Round{Steps: []Step{{At: 30 * time.Second, For: time.Second, Fault: KillEtcd}, {At: 0, For: 20 * time.Second, Fault: CutNode}, {At: 50 * time.Second, Fault: ReplaceCA}}}
 	got := r.Near(25*time.Second, 5*time.Second)
