@@ -125,17 +125,21 @@ func podOf(root string, pods []*corev1.Pod, f keptFile) *corev1.Pod {
 	return pods[i]
 }
 
-// isOverdue says whether all that a pod's files wait for is over for long enough; of no pod: what those of the QoS levels wait for.
+// isOverdue says whether all that a pod's files wait for is over for long enough; of no pod: what those of the QoS levels wait for. Of an outage of the control plane those wait longer of which the enforcer
+// may not have heard before it, because the pod came then, or was to be resized, or because the enforcer was started then.
 func (l *lab) isOverdue(n *enforcedNode, p *corev1.Pod) bool {
 	now := time.Now()
 	disturbed := l.weather.quietSince(l.began, []plan.Scope{plan.Enforcer, plan.Kubelet, plan.Cgroup})
 	outage := l.weather.quietSince(l.began, []plan.Scope{plan.ControlPlane})
+	started := n.enforcer.startedAt()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p == nil {
 		return overdue(now, levelsWithin, append(slices.Collect(maps.Values(n.resized)), disturbed, outage, n.moved)...)
 	}
-	return overdue(now, keptWithin, disturbed, n.resized[p.UID], p.Status.ContainerStatuses[0].State.Running.StartedAt.Time) && overdue(now, keptAfterOutage, outage)
+	news := []time.Time{n.resized[p.UID], p.Status.ContainerStatuses[0].State.Running.StartedAt.Time, started}
+	known := overdue(l.weather.spellOf(plan.ControlPlane), keptWithin, news...)
+	return overdue(now, keptWithin, append(news, disturbed, outage)...) && (known || overdue(now, keptAfterOutage, outage))
 }
 
 // plannedUnwell compares the files of all levels with what the enforcer's program of this version plans, and its metrics with that.

@@ -29,7 +29,7 @@ const (
 	// keptWithin is after a fault of the enforcer, of the kubelet or of a cgroup, and after a pod's container started or it was to be resized. The enforcer looks each two seconds at most, and holds a repair
 	// back for two; the rest is for programs that start on a machine that is busy.
 	keptWithin = 30 * time.Second
-	// keptAfterOutage is after one of the control plane: client-go waits for up to a minute before it lists again, and of a pod that came meanwhile nobody on the node knows.
+	// keptAfterOutage is after one of the control plane, of what came about then: client-go waits for up to a minute before it lists again, and of a pod that came meanwhile nobody on the node knows.
 	keptAfterOutage = 75 * time.Second
 	// levelsWithin is for what the kubelet brings up to date each minute by itself, the sums of the QoS levels: the enforcer leaves it ten seconds more for that (docs/nodeenforcer.md), after any pod came or went.
 	levelsWithin = 100 * time.Second

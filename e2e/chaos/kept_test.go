@@ -390,7 +390,7 @@ func TestEnforcedUnwell(t *testing.T) {
 func TestIsOverdue(t *testing.T) {
 	l, p := scripted(), burstable("b")
 	l.began = time.Now().Add(-time.Hour)
-	n := &enforcedNode{resized: map[types.UID]time.Time{}}
+	n := &enforcedNode{resized: map[types.UID]time.Time{}, enforcer: &watcher{}}
 	ago := func(d time.Duration) *weather {
 		return &weather{ended: map[plan.Scope]time.Time{plan.Kubelet: time.Now().Add(-d)}}
 	}
@@ -414,6 +414,41 @@ func TestIsOverdue(t *testing.T) {
 	n.resized[p.UID] = time.Now()
 	if l.isOverdue(n, p) {
 		t.Error("just when it is being resized")
+	}
+}
+
+// Only what came about an outage of the control plane waits for longer after it: the enforcer knew of what came long before, unless it was started then itself.
+func TestIsOverdueAfterOutage(t *testing.T) {
+	now := time.Now()
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	const began, ended = 5 * time.Minute, keptWithin + time.Second // of the outages, before now
+	for name, tc := range map[string]struct {
+		came, resized, started time.Duration // before now
+		want                   bool
+	}{
+		"all was long before":        {time.Hour, 50 * time.Minute, 40 * time.Minute, true},
+		"the pod came meanwhile":     {began - time.Minute, time.Hour, time.Hour, false},
+		"it came just before":        {began + keptWithin/2, time.Hour, time.Hour, false},
+		"it was to be resized":       {time.Hour, began - time.Minute, time.Hour, false},
+		"the enforcer was started":   {time.Hour, time.Hour, began - time.Minute, false},
+		"it came a while before all": {began + 2*keptWithin, time.Hour, time.Hour, true},
+	} {
+		l, p := scripted(), burstable("b")
+		l.began = ago(2 * time.Hour)
+		l.weather = &weather{ended: map[plan.Scope]time.Time{plan.ControlPlane: ago(ended)}, spell: map[plan.Scope]time.Time{plan.ControlPlane: ago(began)}}
+		p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(ago(tc.came))
+		n := &enforcedNode{resized: map[types.UID]time.Time{p.UID: ago(tc.resized)}, enforcer: &watcher{began: ago(tc.started)}}
+		if got := l.isOverdue(n, p); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		l.weather.ended[plan.ControlPlane] = ago(keptAfterOutage + time.Second)
+		if !l.isOverdue(n, p) {
+			t.Errorf("%s: it never is", name)
+		}
+		l.weather.ended[plan.ControlPlane] = ago(keptWithin - time.Second)
+		if l.isOverdue(n, p) {
+			t.Errorf("%s: it is at once", name)
+		}
 	}
 }
 

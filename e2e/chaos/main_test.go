@@ -158,6 +158,29 @@ func TestWeather(t *testing.T) {
 	}
 }
 
+// Faults that follow each other closely are one spell.
+func TestSpell(t *testing.T) {
+	w := &weather{}
+	if !w.spellOf(plan.ControlPlane).IsZero() {
+		t.Error("nothing was hit yet")
+	}
+	end := w.begin(plan.ControlPlane)
+	first := w.spellOf(plan.ControlPlane)
+	end()
+	w.begin(plan.ControlPlane)()
+	if again := w.spellOf(plan.ControlPlane); first.IsZero() || again != first {
+		t.Errorf("the next fault has a spell of its own, %s after %s", again, first)
+	}
+	w.ended[plan.ControlPlane] = time.Now().Add(-spellEnds - time.Second)
+	w.begin(plan.Kubelet)
+	if !w.spellOf(plan.ControlPlane).Equal(first) {
+		t.Error("it is of what hit something else")
+	}
+	if w.begin(plan.ControlPlane); !w.spellOf(plan.ControlPlane).After(first) {
+		t.Error("a fault long after is of the same spell")
+	}
+}
+
 // A run tells of a violation with the plan's steps that were near it.
 func TestViolated(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))

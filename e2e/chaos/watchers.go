@@ -26,8 +26,9 @@ type watcher struct {
 
 	mu     sync.Mutex
 	r      *podgrace.Replica
-	held   bool     // ended on purpose: it is not started again before its fault is mended
-	served bool     // it has been ready once
+	held   bool // ended on purpose: it is not started again before its fault is mended
+	served bool // it has been ready once
+	began  time.Time
 	past   []string // logs of processes that it was, which nobody has looked at yet
 }
 
@@ -71,8 +72,15 @@ func (w *watcher) restart() error {
 	if w.r != nil {
 		w.past = append(w.past, w.r.LogPath)
 	}
-	w.r, w.served = r, false
+	w.r, w.served, w.began = r, false, time.Now()
 	return nil
+}
+
+// startedAt is when the process was started that it is now.
+func (w *watcher) startedAt() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.began
 }
 
 // keep starts it again where it has ended by itself, as each does that loses the lead, or reaches no API server when it starts. It returns the end of its log, if it had, and whether it had been ready.
