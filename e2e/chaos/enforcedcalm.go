@@ -142,6 +142,36 @@ func (l *lab) isOverdue(n *enforcedNode, p *corev1.Pod) bool {
 	return overdue(now, keptWithin, append(news, disturbed, outage)...) && (known || overdue(now, keptAfterOutage, outage))
 }
 
+// lookAtLevels looks at the real node once more when the time of the QoS levels' files is over, for which calms are too short: what is not right then is overdue. No alert is looked at meanwhile.
+func (l *lab) lookAtLevels(ctx context.Context, within time.Duration) error {
+	n := l.enforced
+	if n == nil {
+		return nil
+	}
+	defer l.recorded.disturbed()()
+	l.say("waiting until the QoS levels of the real node must be right")
+	err := cluster.UntilWithin(ctx, wellWithin, "the real node to be left alone", func(context.Context) (bool, error) { return l.isOverdue(n, nil), nil })
+	if err == nil {
+		var last error
+		err = cluster.UntilWithin(ctx, within, "the real node to be well", func(ctx context.Context) (bool, error) {
+			last = l.enforcedUnwell(ctx)
+			return last == nil, nil
+		})
+		if err != nil {
+			err = errors.Join(err, last)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		l.violated("at the end, when the QoS levels had to be right: %v", err)
+	default:
+		l.counts.add("times that the QoS levels of the real node were looked at when they had to be right", 1)
+	}
+	return nil
+}
+
 // plannedUnwell compares the files of all levels with what the enforcer's program of this version plans, and its metrics with that.
 func (l *lab) plannedUnwell(ctx context.Context, n *enforcedNode, pods []*corev1.Pod) error {
 	p, err := l.planOfEnforced(ctx, n)

@@ -386,6 +386,29 @@ func TestEnforcedUnwell(t *testing.T) {
 	}
 }
 
+// At the end the real node is looked at once more, but not before the levels' files are overdue.
+func TestLookAtLevels(t *testing.T) {
+	l, _ := withEnforced(t, burstable("b"))
+	if err := scripted().lookAtLevels(t.Context(), 0); err != nil {
+		t.Errorf("there is no real node: %v", err)
+	}
+	l.began, l.recorded = time.Now().Add(-time.Hour), newRecording(nil)
+	l.enforced.enforcer.r = &podgrace.Replica{HealthURL: "http://127.0.0.1:0"} // nobody is there
+	l.enforced.moved = time.Now()
+	early, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := l.lookAtLevels(early, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || len(l.found()) > 0 {
+		t.Errorf("a pod has just come: %v, %q", err, l.found())
+	}
+	l.enforced.moved = time.Now().Add(-levelsWithin - time.Second)
+	if err := l.lookAtLevels(t.Context(), time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if found := l.found(); len(found) != 1 || !strings.Contains(found[0], "at the end") || !strings.Contains(found[0], "not ready") {
+		t.Errorf("%q", found)
+	}
+}
+
 // What holds a file up is over for a pod's after half a minute, and for a QoS level's later; while something is hit nothing is overdue.
 func TestIsOverdue(t *testing.T) {
 	l, p := scripted(), burstable("b")

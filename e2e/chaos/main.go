@@ -110,6 +110,9 @@ func list(names string) []string {
 	return strings.FieldsFunc(names, func(c rune) bool { return c == ',' })
 }
 
+// roundsOfLevels is how many rounds a run has that is not brief: at its end files are looked at for which calms are too short.
+const roundsOfLevels = plan.EraRounds
+
 // another says whether another round begins after so many, which have taken a time.
 func (o *options) another(rounds int, took time.Duration) bool {
 	if o.rounds > 0 {
@@ -144,20 +147,10 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.stop()) }()
-	rounds, began := 0, time.Now()
-	for ; o.another(rounds, time.Since(began)) && ctx.Err() == nil; rounds++ {
-		number := o.round + rounds
-		if rounds == 0 || number%plan.EraRounds == 0 {
-			l.still(ctx)
-		}
-		if err := l.play(ctx, o.seed, plan.Draw(o.seed, number, plan.Options{Storm: o.storm, Only: o.faults()})); err != nil {
-			return fmt.Errorf("round %d: %w", number, err)
-		}
-		if d, is := plan.DrillAfter(number, list(o.drills)); is {
-			if err := l.drill(ctx, d, number); err != nil {
-				return fmt.Errorf("round %d: %w", number, err)
-			}
-		}
+	began := time.Now()
+	rounds, err := l.playAll(ctx, o)
+	if err != nil {
+		return err
 	}
 	started, twice := l.copies.counts()
 	fmt.Fprintf(out, "\n%d rounds in %s; pods started %d times, %d of them beside a copy of which somebody had confirmed that it may run twice\n\n", rounds, time.Since(began).Round(time.Second), started, twice)
@@ -178,6 +171,28 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	}
 	fmt.Fprintln(out, "nothing was violated")
 	return nil
+}
+
+// playAll is all rounds, with the drills between them, and how many there were.
+func (l *lab) playAll(ctx context.Context, o options) (rounds int, err error) {
+	for began := time.Now(); o.another(rounds, time.Since(began)) && ctx.Err() == nil; rounds++ {
+		number := o.round + rounds
+		if rounds == 0 || number%plan.EraRounds == 0 {
+			l.still(ctx)
+		}
+		if err := l.play(ctx, o.seed, plan.Draw(o.seed, number, plan.Options{Storm: o.storm, Only: o.faults()})); err != nil {
+			return rounds, fmt.Errorf("round %d: %w", number, err)
+		}
+		if d, is := plan.DrillAfter(number, list(o.drills)); is {
+			if err := l.drill(ctx, d, number); err != nil {
+				return rounds, fmt.Errorf("round %d: %w", number, err)
+			}
+		}
+	}
+	if rounds < roundsOfLevels {
+		return rounds, nil
+	}
+	return rounds, l.lookAtLevels(ctx, repairedWithin)
 }
 
 // play is one round. What fails in it is the laboratory's fault: violations are noted.
