@@ -150,7 +150,20 @@ func (l *lab) enforcerEnded(_ *watcher, why string, served bool) {
 	l.say("the node enforcer ended before it was ready: %s", cluster.Tail([]byte(why), 2))
 }
 
-// fillEnforced makes what runs on the node: pods of each QoS class, some of which a policy asks something for.
+// keptApps are what runs on the node: pods of each QoS class, some of which a policy asks something for.
+var keptApps = []struct {
+	name             string
+	replicas         int32
+	requests, limits corev1.ResourceList
+	kept             bool
+}{
+	{"weighed", 2, resources("100m", "512Mi"), resources("500m", "768Mi"), true},
+	{"burstable", 1, resources("100m", "512Mi"), resources("500m", "768Mi"), false},
+	{"guaranteed", 1, resources("100m", "64Mi"), resources("100m", "64Mi"), false},
+	{"besteffort", 1, nil, nil, false},
+}
+
+// fillEnforced makes what runs on the node.
 func (l *lab) fillEnforced(ctx context.Context) error {
 	policies := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: keptNamespace}},
@@ -170,17 +183,7 @@ func (l *lab) fillEnforced(ctx context.Context) error {
 	if _, _, err := l.Kubectl(ctx, "wait", "podpolicy", keptNamespace, "--for=condition=Ready", "--timeout=120s"); err != nil {
 		return err
 	}
-	for _, of := range []struct {
-		name             string
-		replicas         int32
-		requests, limits corev1.ResourceList
-		kept             bool
-	}{
-		{"weighed", 2, resources("100m", "512Mi"), resources("500m", "768Mi"), true},
-		{"burstable", 1, resources("100m", "512Mi"), resources("500m", "768Mi"), false},
-		{"guaranteed", 1, resources("100m", "64Mi"), resources("100m", "64Mi"), false},
-		{"besteffort", 1, nil, nil, false},
-	} {
+	for _, of := range keptApps {
 		pod := template(of.name)
 		pod.Labels[keptLabel] = fmt.Sprint(of.kept)
 		pod.Spec = corev1.PodSpec{

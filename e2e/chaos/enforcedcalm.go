@@ -29,10 +29,18 @@ const repairedWithin = 20 * time.Second
 // witnessEnforced looks each second which containers of the real node run. One that containerd was just starting when it was killed may have to be started again, and was not seen to run; one that ran
 // runs on whoever is killed, so that its cgroup, which no other container gets, has a process.
 func (l *lab) witnessEnforced(working context.Context) {
-	n := l.enforced
+	n, wanted := l.enforced, map[string]int{}
+	for _, of := range keptApps {
+		wanted[of.name] = int(of.replicas)
+	}
 	eachProbe(working, func() bool {
 		pods, _ := l.podsOfEnforced() // an informer's list does not fail
 		n.seen(pods, time.Now())
+		for _, p := range surplus(pods, wanted) {
+			if n.lives.ask(p.UID) {
+				l.counts.add("pods of the real node that their ReplicaSet ended, because there was one too many", 1)
+			}
+		}
 		for _, p := range n.lives.look(n.node.CgroupRoot, pods, func(at string) bool { return len(n.processes(at)) > 0 }) {
 			l.violated("the container of pod %s/%s (%s) on the real node ended, and nobody had asked for that", p.Namespace, p.Name, p.UID)
 		}

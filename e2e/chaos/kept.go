@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
@@ -224,11 +225,13 @@ type lives struct {
 
 func newLives() *lives { return &lives{running: map[string]*corev1.Pod{}, asked: map[types.UID]bool{}} }
 
-// ask is told before a pod is asked to end.
-func (v *lives) ask(uid types.UID) {
+// ask is told before a pod is asked to end. It says whether nobody had asked for that yet.
+func (v *lives) ask(uid types.UID) (first bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	first = !v.asked[uid]
 	v.asked[uid] = true
+	return first
 }
 
 // count is how many have ended.
@@ -266,4 +269,25 @@ func (v *lives) look(root string, pods []*corev1.Pod, runs func(cgroup string) b
 		}
 	}
 	return wrongly
+}
+
+// surplus are the pods that a ReplicaSet ends because there are more than are wanted of an app, as where one was made and the answer was lost, so that it made another one: they are ended while as many others
+// of their app stay that were there before. One that was made in place of a pod that ends is younger than that end.
+func surplus(pods []*corev1.Pod, wanted map[string]int) (all []*corev1.Pod) {
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil {
+			continue
+		}
+		ended := p.DeletionTimestamp.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second) // when somebody asked for it
+		stay := 0
+		for _, o := range pods {
+			if o.DeletionTimestamp == nil && o.Labels["app"] == p.Labels["app"] && o.CreationTimestamp.Time.Before(ended) {
+				stay++
+			}
+		}
+		if want, known := wanted[p.Labels["app"]]; known && stay >= want {
+			all = append(all, p)
+		}
+	}
+	return all
 }

@@ -174,6 +174,44 @@ func TestLives(t *testing.T) {
 	}
 }
 
+// A pod of which there was one too many was asked to end by its ReplicaSet; one that ends and is replaced was not by that.
+func TestSurplus(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	pod := func(name string, came time.Duration, ended bool) *corev1.Pod {
+		p := burstable(name)
+		p.Labels, p.CreationTimestamp = map[string]string{"app": "burstable"}, metav1.NewTime(now.Add(came))
+		if ended { // now
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.NewTime(now.Add(5*time.Second))), new(int64(5))
+		}
+		return p
+	}
+	other := pod("o", -time.Hour, false)
+	other.Labels = map[string]string{"app": "guaranteed"}
+	for name, tc := range map[string]struct {
+		pods []*corev1.Pod
+		want []string
+	}{
+		"nothing ends":                     {[]*corev1.Pod{pod("a", -time.Hour, false), other}, nil},
+		"one too many":                     {[]*corev1.Pod{pod("a", -time.Hour, false), pod("b", -time.Minute, true), other}, []string{"b"}},
+		"it is replaced at once":           {[]*corev1.Pod{pod("a", -time.Hour, true), pod("b", 0, false), other}, nil},
+		"it is replaced a while later":     {[]*corev1.Pod{pod("a", -time.Hour, true), pod("b", time.Second, false)}, nil},
+		"both end":                         {[]*corev1.Pod{pod("a", -time.Hour, true), pod("b", -time.Minute, true)}, nil},
+		"only one of another app is there": {[]*corev1.Pod{pod("a", -time.Hour, true), other}, nil},
+	} {
+		var got []string
+		for _, p := range surplus(tc.pods, map[string]int{"burstable": 1, "guaranteed": 1}) {
+			got = append(got, p.Name)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	v := newLives()
+	if !v.ask("a") || v.ask("a") {
+		t.Error("it is not known who asked first")
+	}
+}
+
 func TestIsResizing(t *testing.T) {
 	if isResizing(burstable("b")) {
 		t.Error("one that nobody resizes")
