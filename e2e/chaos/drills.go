@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -128,7 +129,7 @@ func (l *lab) unfenced(ctx context.Context, m *machine) (mend func() error, err 
 // givenBackTries is how often a volume is taken away from a machine before it can be cut off in time.
 const givenBackTries = 5
 
-// unreleased has a volume wait for a machine that is cut off while it gives it back.
+// unreleased has a volume wait for a machine that is cut off while it gives it back. A machine that is always faster is no reason to end the run.
 func (l *lab) unreleased(ctx context.Context) (mend func() error, err error) {
 	const volume = 0
 	for range givenBackTries {
@@ -146,7 +147,7 @@ func (l *lab) unreleased(ctx context.Context) (mend func() error, err error) {
 		}
 		waits, err := l.cutGivingBack(ctx, m, pod, volumeName(volume))
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, mend())
 		}
 		if waits {
 			return mend, nil
@@ -160,7 +161,7 @@ func (l *lab) unreleased(ctx context.Context) (mend func() error, err error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%d times a machine had given a volume back before it was cut off", givenBackTries)
+	return nil, fmt.Errorf("%w: %d times a machine had given a volume back before it was cut off", errNotMade, givenBackTries)
 }
 
 // cutGivingBack has a pod go from its machine, and cuts that off as soon as its volume is being released. It says whether another machine waits for that: where the kubelet had not said yet that it is rid

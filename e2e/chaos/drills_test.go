@@ -54,3 +54,38 @@ func TestCutGivingBack(t *testing.T) {
 		})
 	}
 }
+
+// What a drill has broken is mended where it can't be made.
+func TestUnreleasedIsMended(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: volumesNamespace, Name: volumeName(0) + "-0", UID: "1"}, Spec: corev1.PodSpec{NodeName: "machine-0"}}
+	lock := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: "lock"}, Spec: v1alpha1.VolumeLockSpec{PersistentVolume: volumeName(0), Node: v1alpha1.BootReference{Name: "machine-0"}}}
+	lock.Status.Release = &v1alpha1.VolumeRelease{}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-0"}}
+	away := errors.New("nobody is there")
+	for name, of := range map[string]func(lists *int) interceptor.Funcs{
+		"the pod is not deleted": func(*int) interceptor.Funcs {
+			return interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return away }}
+		},
+		"it was cut off by then": func(lists *int) interceptor.Funcs {
+			return interceptor.Funcs{List: func(ctx context.Context, kube client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				if *lists++; *lists > 1 {
+					return away
+				}
+				return kube.List(ctx, list, o...)
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists := 0
+			l, k, node := scripted(), &bootedKubelet{}, node.DeepCopy()
+			l.kube = fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(pod.DeepCopy(), lock.DeepCopy(), node).WithInterceptorFuncs(of(&lists)).Build()
+			l.machines = []*machine{newMachine("machine-0", "", k, volumelock.NewWitness(), t.Errorf)}
+			if _, err := l.unreleased(t.Context()); !errors.Is(err, away) {
+				t.Errorf("it was made: %v", err)
+			}
+			if err := l.kube.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || node.Spec.Unschedulable || k.silent {
+				t.Errorf("cordoned: %t, cut off: %t; %v", node.Spec.Unschedulable, k.silent, err)
+			}
+		})
+	}
+}
