@@ -134,7 +134,7 @@ func (l *lab) newEnforcer(n *enforcedNode) (*watcher, error) {
 		n.mu.Lock()
 		program, resync := n.program, n.resync
 		n.mu.Unlock()
-		return podgrace.StartEnforcer(l.Cluster, program, realNode, "--kubeconfig="+own, fmt.Sprintf("--kubelet=%s:%d", n.node.Address, n.node.Port), "--resync="+resync.String(),
+		return podgrace.LaunchEnforcer(l.Cluster, program, own, realNode, fmt.Sprintf("--kubelet=%s:%d", n.node.Address, n.node.Port), "--resync="+resync.String(),
 			"--runtime-dir="+filepath.Join(l.Dir, "enforcer"), "--checkpoint="+filepath.Join(l.Dir, "enforcer.checkpoint"))
 	}
 	return w, nil

@@ -108,5 +108,10 @@ func StartEnforcer(c *cluster.Cluster, program, nodeName string, args ...string)
 	if err != nil {
 		return nil, err
 	}
+	return LaunchEnforcer(c, program, kubeconfig, nodeName, args...)
+}
+
+// LaunchEnforcer is StartEnforcer with a kubeconfig of the caller's, such as one with another way to the API server.
+func LaunchEnforcer(c *cluster.Cluster, program, kubeconfig, nodeName string, args ...string) (*Replica, error) {
 	return launch(c, "nodeenforcer", program, kubeconfig, append([]string{"--node-name", nodeName}, args...)...)
 }
