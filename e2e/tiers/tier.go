@@ -128,7 +128,7 @@ var tiers = []tier{
 		packages: []string{"./controlplane/...", "./attacks/...", "./volumelock"}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 40 * time.Minute, // six minutes of it wait for the attach/detach controller
 	},
 	{
-		// It can do without a node: that is no reason for it not to run.
+		// It can do without a node, so that where there can be none it runs all the same; it comes after what a node needs because it takes one where there can be one.
 		name: "chaos", what: "faults that nobody planned, with a node of this host where it can have one", dir: "e2e",
 		packages: []string{"./chaos"}, args: live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.6, limit: 40 * time.Minute,
 	},

@@ -22,7 +22,8 @@ func TestSparesEnforcer(t *testing.T) {
 	}
 }
 
-// No time that the kubelet is away is as long as a pod stays on a node that is not heard of (five minutes), nor even until the node counts as such (22 s here): the enforcer's witness goes by which pods there are.
+// No time that the kubelet is away comes near to how long a pod stays on a node that is not heard of (five minutes), also where two follow each other: the enforcer's witness goes by which pods there are.
+// The node may count as not heard of meanwhile, which is so after 22 s here, and a heartbeat is 10 s old at most when the kubelet goes away.
 func TestKubeletIsNotAwayForLong(t *testing.T) {
 	for number := range 200 {
 		for _, s := range Draw(1, number, Options{Storm: time.Minute}).Steps {
