@@ -34,8 +34,20 @@ func newPass(t *testing.T) *pass {
 	}
 	p := &pass{}
 	proxy := &httputil.ReverseProxy{ModifyResponse: p.stored}
-	p.kubeconfig = suite.Proxy(t, config, proxy, proxy)
+	p.kubeconfig = suite.Proxy(t, config, proxy, toTheirEnd(proxy))
 	return p
+}
+
+// toTheirEnd passes writes on whose writer is gone: of two that are made side by side the other one may be under way when it is killed after the first, and be stored.
+func toTheirEnd(proxy http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			ctx, done := context.WithCancel(context.WithoutCancel(r.Context())) // without an end of its own the proxy would have it end with the connection
+			defer done()
+			r = r.WithContext(ctx)
+		}
+		proxy.ServeHTTP(w, r)
+	})
 }
 
 // then has something happen after each write from now on; nil: nothing does, and nothing is happening any more.
