@@ -23,10 +23,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/webhook"
@@ -290,24 +290,16 @@ func (g *ground) behind(t *testing.T) (*podgrace.Webhook, *gate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.LoadFromFile(file)
+	to, err := url.Parse(g.Config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var way *gate
-	for _, c := range config.Clusters {
-		at, err := url.Parse(c.Server)
-		if err != nil {
-			t.Fatal(err)
-		}
-		way = newGate(t, at.Host)
-		c.Server = "https://" + way.address
-	}
-	file = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
+	way := newGate(t, to.Host)
+	alone := filepath.Join(t.TempDir(), "kubeconfig") // the other one is of all replicas
+	if err := cluster.Redirect(file, "https://"+way.address, alone); err != nil {
 		t.Fatal(err)
 	}
-	return g.replica(t, "--kubeconfig="+file), way
+	return g.replica(t, "--kubeconfig="+alone), way
 }
 
 // replica starts another webhook, until the test ends.

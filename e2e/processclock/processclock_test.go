@@ -47,6 +47,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// needsAMD64 is of tests that have a function of the kernel's replaced.
+func needsAMD64(t *testing.T) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("nobody has written it for %s", runtime.GOARCH)
+	}
+}
+
 // told is a child, and by how much its clocks are ahead of ours, to the second.
 type told struct {
 	in  io.Writer
@@ -100,9 +108,7 @@ func (c *told) ask(t *testing.T) (wall time.Time, since time.Duration) {
 
 // A process's clock is what it is set to, of that process alone, however often it is asked for, and from when it was started on.
 func TestSet(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skipf("nobody has written it for %s", runtime.GOARCH)
-	}
+	needsAMD64(t)
 	moved, other := start(t, idle), start(t, idle)
 	clock, err := Of(moved.pid)
 	if err != nil {
@@ -137,9 +143,7 @@ func TestSet(t *testing.T) {
 
 // A program goes on that is in the function all the while, also where a signal has it stop there for a moment, as Go's own do: here it is patched and mended again and again.
 func TestPatchedWhileBusy(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skipf("nobody has written it for %s", runtime.GOARCH)
-	}
+	needsAMD64(t)
 	c := started(t, busy)
 	dir := fmt.Sprintf("/proc/%d", c.pid)
 	begin, end, err := page(dir)
@@ -221,9 +225,7 @@ func TestParseStatus(t *testing.T) {
 
 // Where the function was written, and not the jump to it, the jump is: else a clock would never move, and nobody would know.
 func TestJumpIsWrittenLater(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skipf("nobody has written it for %s", runtime.GOARCH)
-	}
+	needsAMD64(t)
 	c := started(t, idle)
 	dir := fmt.Sprintf("/proc/%d", c.pid)
 	_, end, err := page(dir)
