@@ -36,7 +36,8 @@
 // Node has by a read after the deletion. From then on nobody of that node begins to mount; what may be is a mount that began before. One of these says that there is none:
 //
 //   - A FenceReceipt, not void, that this boot of this node is off. It must be the boot that the Node had after the deletion: an earlier one may have been followed by a boot that
-//     mounted. Where there was no such Node then, that can't be known, and only InstanceTerminated counts, after which there is no boot.
+//     mounted. Where there was no such Node then, that can't be known, and only InstanceTerminated counts, after which there is no boot. Where the Node has had another boot since, that one is noted
+//     (NodeBooted): what an earlier one had mounted ended with it, and the later does not begin to. A machine is fenced by the boot that it has, so that there is no receipt for the boot before.
 //   - A FenceReceipt that storage was revoked from this boot, which names the PersistentVolume.
 //   - A person's confirmation, which names this very release: one that was given before says nothing of what was mounted since.
 //   - The kubelet's own word, by its node status.

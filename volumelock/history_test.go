@@ -221,6 +221,18 @@ func TestForcedWhileNobodyLooked(t *testing.T) {
 	}
 }
 
+// TestBootedWhileReleased: a machine that boots while its volume is released is fenced by the boot that it has then. That releases the volume: nobody fences the boot before.
+func TestBootedWhileReleased(t *testing.T) {
+	w := volumelocktest.New()
+	volumelocktest.BootedWhileReleased(w, w.Machines[0], 0, 0, false)
+	had := w.Writers()
+	w = volumelocktest.New()
+	volumelocktest.BootedWhileReleased(w, w.Machines[0], 0, 20, false)
+	if has := w.Writers(); len(had) != 1 || len(has) != 1 || has[0] == had[0] {
+		t.Errorf("%q had the volume, and then %q", had, has)
+	}
+}
+
 // TestForcedUnnoted: a volume is detached by force, and attached to its node again before anybody has noted that. What its kubelet has mounted from before it does not list since it was started anew.
 func TestForcedUnnoted(t *testing.T) {
 	for _, mutant := range []bool{false, true} {

@@ -44,13 +44,14 @@ type ReleaseFacts struct {
 }
 
 var (
-	inUse   = policy.Reason{Code: "InUse", Short: "the volume is attached to the node"}
-	orphan  = policy.Reason{Code: "NodeGoneAttached", Short: "the Node is gone, and its VolumeAttachment is still there", Help: "Nothing is released before that is deleted, which it is once its status says that it is not attached."}
-	noted   = policy.Reason{Code: "Deleted", Short: "the VolumeAttachment is deleted"}
-	proved  = policy.Reason{Code: "Released", Short: "the node does not use the volume any more"}
-	asked   = policy.Reason{Code: "Asked", Short: "the node's kubelet is asked whether it uses the volume"}
-	mounted = policy.Reason{Code: "StillInUse", Short: "the node's kubelet does not say that it has unmounted the volume"}
-	silent  = policy.Reason{Code: "NodeSilent", Short: "the node is not ready, so that nobody knows whether it has unmounted the volume",
+	inUse    = policy.Reason{Code: "InUse", Short: "the volume is attached to the node"}
+	orphan   = policy.Reason{Code: "NodeGoneAttached", Short: "the Node is gone, and its VolumeAttachment is still there", Help: "Nothing is released before that is deleted, which it is once its status says that it is not attached."}
+	noted    = policy.Reason{Code: "Deleted", Short: "the VolumeAttachment is deleted"}
+	rebooted = policy.Reason{Code: "NodeBooted", Short: "the node has another boot than when the VolumeAttachment was deleted"}
+	proved   = policy.Reason{Code: "Released", Short: "the node does not use the volume any more"}
+	asked    = policy.Reason{Code: "Asked", Short: "the node's kubelet is asked whether it uses the volume"}
+	mounted  = policy.Reason{Code: "StillInUse", Short: "the node's kubelet does not say that it has unmounted the volume"}
+	silent   = policy.Reason{Code: "NodeSilent", Short: "the node is not ready, so that nobody knows whether it has unmounted the volume",
 		Help: "It is released once the node answers, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known to be off."}
 	silentUngated = policy.Reason{Code: "NodeSilentUngated", Short: "the node is not ready, and which boot of it may have mounted the volume without asking is not known",
 		Help: "No receipt that a boot is off counts yet; one that the instance is terminated does, or a person (kubectl podgrace volumelock confirm), or the node comes back and is rebooted."}
@@ -71,7 +72,7 @@ type releasing struct{ *ReleaseFacts }
 
 // releaseRules in their order: the first that has an answer decides.
 var releaseRules = []func(*releasing) *Decision{
-	(*releasing).genuine, (*releasing).gated, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).settle, (*releasing).conflict, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
+	(*releasing).genuine, (*releasing).gated, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).booted, (*releasing).settle, (*releasing).conflict, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
 }
 
 // Release decides about one VolumeLock. The lock was read first, then the attachment, then the node.
@@ -248,6 +249,20 @@ func (x *releasing) proof() *Decision {
 		}
 	}
 	return nil
+}
+
+// booted notes another boot than the one that the node had when the deletion was noted. A machine that boots meanwhile is fenced by the boot that it has then, and who fences it asks nobody about earlier ones. By the
+// same reasons a receipt for that one counts: it is the last that has been heard of, what an earlier one has mounted ended with that, and the later does not begin to. It comes after what others have proved, for
+// which it is no matter.
+func (x *releasing) booted() *Decision {
+	if Unsettled(x.Lock) || !holds(x.Lock, x.Node) {
+		return nil
+	}
+	boot := x.Node.Status.NodeInfo.BootID
+	if boot == "" || boot == x.Lock.Status.Release.BootID {
+		return nil
+	}
+	return x.note(rebooted, func(s *v1alpha1.VolumeLockStatus) { s.Release.BootID = boot })
 }
 
 // heardOfSince says whether the boot that a receipt is about has a later status than the receipt knows, or is ready.

@@ -252,8 +252,20 @@ func TestRelease(t *testing.T) {
 		}), "NodeSilent", "note"},
 		"detached by force": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Status.DistrustedBootID = "boot-1" }), "DetachedByForce", "note"},
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
-			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
+			f.Lock.Status.DistrustedBootID, f.Lock.Status.Release.BootID = "boot-0", "boot-1"
 		}), "Asked", "ask"},
+		"booted since":        {after(func(f *volumelock.ReleaseFacts) { f.Node.Status.NodeInfo.BootID = "boot-2" }), "NodeBooted", "note"},
+		"another Node booted": {after(func(f *volumelock.ReleaseFacts) { f.Node.UID, f.Node.Status.NodeInfo.BootID = "node-9", "boot-2" }), "NodeMadeAnew", "note"},
+		"booted since, and it is not known which may have mounted without asking": {after(func(f *volumelock.ReleaseFacts) {
+			f.Node.Status.NodeInfo.BootID, f.Lock.Status.UngatedBootID = "boot-2", v1alpha1.BootUnknown
+		}), "Listening", "note"},
+		"off, and booted since": {after(func(f *volumelock.ReleaseFacts) {
+			f.Receipts, f.Node.Status.NodeInfo.BootID = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}, "boot-2"
+		}), "Released", "release the volume by Receipt"},
+		"confirmed, and booted since": {after(func(f *volumelock.ReleaseFacts) {
+			f.Lock.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(f.Lock)}
+			f.Node.Status.NodeInfo.BootID = "boot-2"
+		}), "Released", "release the volume by Confirmed"},
 		"adopted, not heard of, and deleted": {func(f *volumelock.ReleaseFacts) { f.Attachment, f.Lock.Spec.Adopted = nil, true }, "Deleted", "note"},
 		"adopted, not heard of, and confirmed": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Spec.Adopted = true
@@ -342,6 +354,25 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestBootedSince: the boot that the node has had last is the one that a receipt has to be about, and the release is the same one: what a person confirmed of it holds.
+func TestBootedSince(t *testing.T) {
+	_, f := held()
+	f.Attachment, f.Node.Status.NodeInfo.BootID, f.Node.Status.Conditions[0].Status = nil, "boot-2", corev1.ConditionUnknown
+	f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now), BootID: "boot-1", Asked: &metav1.Time{Time: now}, Answers: 1}
+	was := f.Lock.DeepCopy()
+	if note, ok := volumelock.Release(f).Write.(volumelock.Note); ok {
+		f.Lock.Status = note.Status
+	}
+	was.Status.Release.BootID = "boot-2"
+	if !reflect.DeepEqual(f.Lock, was) {
+		t.Errorf("%+v", f.Lock.Status)
+	}
+	f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-2")}
+	if d := volumelock.Release(f); d.Reason.Code != "Released" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestDistrust: a boot from which the volume may have been detached by force is noted, also where that was while nobody looked.
 func TestDistrust(t *testing.T) {
 	ready := func(since time.Time) *v1alpha1.ReadyPeriod {
@@ -413,7 +444,7 @@ func TestWitness(t *testing.T) {
 func TestAskedTogether(t *testing.T) {
 	_, f := held()
 	release := func(l *v1alpha1.VolumeLock) {
-		l.Status.Release = &v1alpha1.VolumeRelease{Attachment: volumelock.Holder(l).UID}
+		l.Status.Release = &v1alpha1.VolumeRelease{Attachment: volumelock.Holder(l).UID, BootID: "boot-1"}
 	}
 	release(f.Lock)
 	f.Attachment, f.Node.Status.VolumesInUse = nil, nil
