@@ -91,6 +91,11 @@ var tiers = []tier{
 		args:     live, after: []string{controlPlane, nodePrograms}, shares: hostNode, unmet: cluster.NodeSupported, cores: 0.4, limit: 30 * time.Minute,
 	},
 	{
+		name: "fencing", what: "ways to power machines off, against fence agents and a BMC that others wrote, and machines in QEMU that are cut off", dir: "e2e",
+		packages: []string{"./fencing/..."}, args: live, after: []string{controlPlane, nodePrograms}, unmet: func() error { return cmp.Or(agents.Supported(), vm.NodeSupported()) },
+		cores: 0.5, limit: 60 * time.Minute, // some 25 minutes where nothing else runs, so that it is not the last one, beside which the machine has nothing to do
+	},
+	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
 		packages: []string{"./..."}, cores: 1, limit: 20 * time.Minute,
 	},
@@ -101,7 +106,7 @@ var tiers = []tier{
 	{
 		name: "release", what: "what a release consists of, made for three platforms, opened and pushed to a registry of the test", dir: "release",
 		// Fourteen builds, Helm and krew. Where nothing is cached it compiles for two platforms that nothing else compiles for, and type-checks for three.
-		packages: []string{"./..."}, args: live, cores: 1.5, limit: 60 * time.Minute,
+		packages: []string{"./..."}, args: live, cores: 1.2, limit: 60 * time.Minute,
 	},
 	{
 		name: "scheduler", what: "verdicts of previews against kube-scheduler, with a real API server and nodes without a kubelet", dir: "e2e/preview",
@@ -125,21 +130,16 @@ var tiers = []tier{
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: "e2e",
-		packages: []string{"./controlplane/...", "./attacks/...", "./volumelock"}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 40 * time.Minute, // six minutes of it wait for the attach/detach controller
+		packages: []string{"./controlplane/...", "./attacks/...", "./volumelock"}, args: live, after: []string{controlPlane}, cores: 0.5, limit: 40 * time.Minute, // six minutes of it wait for the attach/detach controller
 	},
 	{
 		// It can do without a node, so that where there can be none it runs all the same; it comes after what a node needs because it takes one where there can be one.
 		name: "chaos", what: "faults that nobody planned, with a node of this host where it can have one", dir: "e2e",
-		packages: []string{"./chaos"}, args: live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.6, limit: 40 * time.Minute,
+		packages: []string{"./chaos"}, args: live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.5, limit: 40 * time.Minute,
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", dir: "e2e",
 		packages: []string{"./page/...", "./screenshot/..."}, args: live, unmet: page.Supported, cores: 0.6, limit: 15 * time.Minute,
-	},
-	{
-		name: "fencing", what: "ways to power machines off, against fence agents and a BMC that others wrote, and machines in QEMU that are cut off", dir: "e2e",
-		packages: []string{"./fencing/..."}, args: live, after: []string{controlPlane, nodePrograms}, unmet: func() error { return cmp.Or(agents.Supported(), vm.NodeSupported()) },
-		cores: 0.8, limit: 60 * time.Minute, // some 25 minutes where nothing else runs
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
