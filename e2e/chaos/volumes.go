@@ -355,7 +355,7 @@ func (l *lab) volumesUnwell(ctx context.Context) error {
 			return err
 		}
 		if p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
-			return fmt.Errorf("pod %s on %s is %s, deleted at %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp)
+			return fmt.Errorf("pod %s on %s is %s, deleted at %v%s", p.Name, p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp, heldBy(locks.Items, volumeName(i)))
 		}
 		if err := has(p.Spec.NodeName, volumeName(i), l.storage.Writers(unitOf(i)), locks.Items, attachments.Items); err != nil {
 			return err
@@ -365,6 +365,15 @@ func (l *lab) volumesUnwell(ctx context.Context) error {
 		return fmt.Errorf("there are %d VolumeLocks of %d volumes", len(locks.Items), volumes)
 	}
 	return nil
+}
+
+// heldBy says who holds a volume, and what its release waits for.
+func heldBy(locks []v1alpha1.VolumeLock, volume string) string {
+	i := slices.IndexFunc(locks, func(l v1alpha1.VolumeLock) bool { return l.Spec.PersistentVolume == volume })
+	if i < 0 {
+		return "; nobody holds " + volume
+	}
+	return fmt.Sprintf("; %s is held by %s of %s, to be released: %+v, %s", volume, locks[i].Spec.Node.BootID, locks[i].Spec.Node.Name, locks[i].Status.Release, locks[i].Status.Message)
 }
 
 // tend reboots the machines whose word is no proof any more of a volume, because it was detached by force: the VolumeLock says so, and waits for that, or for somebody who knows.

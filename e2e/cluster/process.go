@@ -35,7 +35,7 @@ func startProcess(name, logPath, path string, args ...string) (*process, error) 
 }
 
 func startAs(attributes *syscall.SysProcAttr, name, logPath, path string, args ...string) (*process, error) {
-	log, err := os.Create(logPath)
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666) // behind what one of the name has logged before it was ended: that is looked up when something is wrong later
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
