@@ -86,6 +86,43 @@ func TestReboot(t *testing.T) {
 	l.released(t, lock, "the kubelet of node "+l.a)
 }
 
+// A machine that boots after its volume was detached, and is cut off and fenced before its kubelet has said anything of the volume, is fenced by the boot that it has then: that releases the volume.
+func TestFencedByAnotherBoot(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "rebooted", "rebooted.example.org")
+	l.start(t)
+	pv, k := l.disk(t, "db", "1"), l.kubelets[l.a]
+	first := l.pod(t, "db-1", "db", l.a)
+	l.runs(t, first, pv, l.a)
+	k.SetSilent(true)
+	l.taint(t, l.a, outOfService)
+	l.delete(t, first, client.GracePeriodSeconds(0))
+	second := l.pod(t, "db-2", "db", l.b)
+	boot := k.BootID()
+	lock := l.locked(t, pv, " to be released by the boot that its node has", func(k *v1alpha1.VolumeLock) bool {
+		return k.Status.Release != nil && k.Status.Release.BootID == boot
+	})
+	if err := l.replica.Stop(); err != nil { // else it asks the kubelet at once
+		t.Fatal(err)
+	}
+	k.Reboot()
+	k.SetSilent(false)
+	suite.Eventually(t, "the node to tell its boot", func(ctx context.Context) (bool, error) {
+		var node corev1.Node
+		err := l.Client.Get(ctx, client.ObjectKey{Name: l.a}, &node)
+		return node.Status.NodeInfo.BootID == k.BootID(), err
+	})
+	k.SetSilent(true)
+	l.notReady(t, l.a)
+	l.witness.Off(l.a)
+	l.receipt(t, l.a, v1alpha1.EvidencePoweredOff)
+	if err := l.startAnother(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	l.runs(t, second, pv, l.b)
+	l.released(t, lock, "is off")
+}
+
 // sixMinutes is how long the attach/detach controller waits for a node that is not ready to unmount what no pod wants (ReconcilerMaxWaitForUnmountDuration in
 // pkg/controller/volume/attachdetach/attach_detach_controller.go, v1.36.3). No flag changes it.
 const sixMinutes = 6 * time.Minute
