@@ -36,8 +36,10 @@
 // Node has by a read after the deletion. From then on nobody of that node begins to mount; what may be is a mount that began before. One of these says that there is none:
 //
 //   - A FenceReceipt, not void, that this boot of this node is off. It must be the boot that the Node had after the deletion: an earlier one may have been followed by a boot that
-//     mounted. Where there was no such Node then, that can't be known, and only InstanceTerminated counts, after which there is no boot. Where the Node has had another boot since, that one is noted
-//     (NodeBooted): what an earlier one had mounted ended with it, and the later does not begin to. A machine is fenced by the boot that it has, so that there is no receipt for the boot before.
+//     mounted. Where there was no such Node then, that can't be known, and only InstanceTerminated counts, after which there is no boot. Where a Node that is not ready has had another boot since, that one is noted
+//     (NodeBooted), and only a receipt for it counts: what an earlier one had mounted ended with it, and the later does not begin to. A machine is fenced by the boot that it has, so that nobody writes a receipt for the one
+//     before any more. That no status of an ended boot is stored after one of a later boot is assumed here, as for the one that is noted with the deletion. It is not while it is not known which boot may have mounted without
+//     asking (below), so that then what is noted stays.
 //   - A FenceReceipt that storage was revoked from this boot, which names the PersistentVolume.
 //   - A person's confirmation, which names this very release: one that was given before says nothing of what was mounted since.
 //   - The kubelet's own word, by its node status.
@@ -100,7 +102,7 @@
 // volume is held: a status of it is read after the CSIDriver, so that the gate stood, and two more follow, each with a later heartbeat of the same clock, and none of another boot seen between.
 // Had it ended before the first read, each of the two would be an old request that arrives late, and no two do; so it ran then, and each later one began when the gate was there. How late we read
 // does no harm: what we have missed between makes it no less true that it ran. One late request alone, by which the Node names a boot that has ended, does for neither. While that is not known no
-// receipt for a boot counts, since which boots it has to be about is not known; once it is, the one counts that the Node has after the deletion, as ever: what was mounted without asking ended
+// receipt for a boot counts, since which boots it has to be about is not known; once it is, the one counts that the Node has after the deletion: what was mounted without asking ended
 // with that boot or before it, and what was mounted since is in the list of whose Node it is. A Node whose status does not change is written every five minutes (kubelet's
 // nodeStatusReportFrequency), so that this takes some ten to fifteen minutes. What other nodes have mounted then
 // no lock knows: that is what adopting looks for. So a driver is gated only once it was adopted, which its CSIDriver says by an annotation with its own UID (podgrace.dev/gated); where that is missing, or of another CSIDriver, of which

@@ -224,10 +224,10 @@ func TestForcedWhileNobodyLooked(t *testing.T) {
 // TestBootedWhileReleased: a machine that boots while its volume is released is fenced by the boot that it has then. That releases the volume: nobody fences the boot before.
 func TestBootedWhileReleased(t *testing.T) {
 	w := volumelocktest.New()
-	volumelocktest.BootedWhileReleased(w, w.Machines[0], 0, 0, false)
+	volumelocktest.BootedWhileReleased(w, w.Machines[0], 0, 0, true)
 	had := w.Writers()
 	w = volumelocktest.New()
-	volumelocktest.BootedWhileReleased(w, w.Machines[0], 0, 20, false)
+	volumelocktest.BootedWhileReleased(w, w.Machines[0], 0, 20, true)
 	if has := w.Writers(); len(had) != 1 || len(has) != 1 || has[0] == had[0] {
 		t.Errorf("%q had the volume, and then %q", had, has)
 	}

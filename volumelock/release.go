@@ -47,7 +47,7 @@ var (
 	inUse    = policy.Reason{Code: "InUse", Short: "the volume is attached to the node"}
 	orphan   = policy.Reason{Code: "NodeGoneAttached", Short: "the Node is gone, and its VolumeAttachment is still there", Help: "Nothing is released before that is deleted, which it is once its status says that it is not attached."}
 	noted    = policy.Reason{Code: "Deleted", Short: "the VolumeAttachment is deleted"}
-	rebooted = policy.Reason{Code: "NodeBooted", Short: "the node has another boot than when the VolumeAttachment was deleted"}
+	rebooted = policy.Reason{Code: "NodeBooted", Short: "the node has had another boot since the VolumeAttachment was deleted"}
 	proved   = policy.Reason{Code: "Released", Short: "the node does not use the volume any more"}
 	asked    = policy.Reason{Code: "Asked", Short: "the node's kubelet is asked whether it uses the volume"}
 	mounted  = policy.Reason{Code: "StillInUse", Short: "the node's kubelet does not say that it has unmounted the volume"}
@@ -251,11 +251,11 @@ func (x *releasing) proof() *Decision {
 	return nil
 }
 
-// booted notes another boot than the one that the node had when the deletion was noted. A machine that boots meanwhile is fenced by the boot that it has then, and who fences it asks nobody about earlier ones. By the
-// same reasons a receipt for that one counts: it is the last that has been heard of, what an earlier one has mounted ended with that, and the later does not begin to. It comes after what others have proved, for
-// which it is no matter.
+// booted notes the boot of a node that is not ready and has another one than is noted. A machine that boots during a release is fenced by the boot that it has then, and who fences it asks nobody about earlier ones. By
+// the same reasons a receipt for that one counts: it is the last that has been heard of, what an earlier one has mounted ended with that, and it has not begun to since. A node that is ready tells by itself, and a receipt for
+// the boot before may be on its way. Where a boot may have mounted without asking the one that is noted stays: a status of an earlier one may have arrived just when that became known.
 func (x *releasing) booted() *Decision {
-	if Unsettled(x.Lock) || !holds(x.Lock, x.Node) {
+	if Unsettled(x.Lock) || x.Lock.Status.UngatedBootID != "" || !holds(x.Lock, x.Node) || ready(x.Node) {
 		return nil
 	}
 	boot := x.Node.Status.NodeInfo.BootID

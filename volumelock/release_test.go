@@ -20,6 +20,11 @@ func receipt(class v1alpha1.EvidenceClass, uid, boot string, volumes ...string) 
 	return v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: class, Volumes: volumes, Node: &v1alpha1.BootReference{Name: "n1", UID: types.UID(uid), BootID: boot}}}
 }
 
+// silent has the node not be ready.
+func silent(f *volumelock.ReleaseFacts) {
+	f.Node.Status.Conditions[0].Status = corev1.ConditionUnknown
+}
+
 // conflict has the driver not gated any more, which the lock knows.
 func conflict(f *volumelock.ReleaseFacts) {
 	f.Conflict = "attachRequired: false"
@@ -254,11 +259,20 @@ func TestRelease(t *testing.T) {
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Status.DistrustedBootID, f.Lock.Status.Release.BootID = "boot-0", "boot-1"
 		}), "Asked", "ask"},
-		"booted since":        {after(func(f *volumelock.ReleaseFacts) { f.Node.Status.NodeInfo.BootID = "boot-2" }), "NodeBooted", "note"},
-		"another Node booted": {after(func(f *volumelock.ReleaseFacts) { f.Node.UID, f.Node.Status.NodeInfo.BootID = "node-9", "boot-2" }), "NodeMadeAnew", "note"},
+		"booted since":            {after(func(f *volumelock.ReleaseFacts) { silent(f); f.Node.Status.NodeInfo.BootID = "boot-2" }), "NodeBooted", "note"},
+		"booted since, and ready": {after(func(f *volumelock.ReleaseFacts) { f.Node.Status.NodeInfo.BootID = "boot-2" }), "Asked", "ask"},
+		"another Node booted": {after(func(f *volumelock.ReleaseFacts) {
+			silent(f)
+			f.Node.UID, f.Node.Status.NodeInfo.BootID = "node-9", "boot-2"
+		}), "NodeMadeAnew", "note"},
 		"booted since, and it is not known which may have mounted without asking": {after(func(f *volumelock.ReleaseFacts) {
+			silent(f)
 			f.Node.Status.NodeInfo.BootID, f.Lock.Status.UngatedBootID = "boot-2", v1alpha1.BootUnknown
 		}), "Listening", "note"},
+		"booted since, and it is known which may have mounted without asking": {after(func(f *volumelock.ReleaseFacts) {
+			silent(f)
+			f.Node.Status.NodeInfo.BootID, f.Lock.Status.UngatedBootID = "boot-2", "boot-0"
+		}), "Asked", "ask"},
 		"off, and booted since": {after(func(f *volumelock.ReleaseFacts) {
 			f.Receipts, f.Node.Status.NodeInfo.BootID = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}, "boot-2"
 		}), "Released", "release the volume by Receipt"},
@@ -357,7 +371,8 @@ func TestRelease(t *testing.T) {
 // TestBootedSince: the boot that the node has had last is the one that a receipt has to be about, and the release is the same one: what a person confirmed of it holds.
 func TestBootedSince(t *testing.T) {
 	_, f := held()
-	f.Attachment, f.Node.Status.NodeInfo.BootID, f.Node.Status.Conditions[0].Status = nil, "boot-2", corev1.ConditionUnknown
+	silent(&f)
+	f.Attachment, f.Node.Status.NodeInfo.BootID = nil, "boot-2"
 	f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now), BootID: "boot-1", Asked: &metav1.Time{Time: now}, Answers: 1}
 	was := f.Lock.DeepCopy()
 	if note, ok := volumelock.Release(f).Write.(volumelock.Note); ok {
@@ -444,7 +459,7 @@ func TestWitness(t *testing.T) {
 func TestAskedTogether(t *testing.T) {
 	_, f := held()
 	release := func(l *v1alpha1.VolumeLock) {
-		l.Status.Release = &v1alpha1.VolumeRelease{Attachment: volumelock.Holder(l).UID, BootID: "boot-1"}
+		l.Status.Release = &v1alpha1.VolumeRelease{Attachment: volumelock.Holder(l).UID}
 	}
 	release(f.Lock)
 	f.Attachment, f.Node.Status.VolumesInUse = nil, nil

@@ -124,7 +124,7 @@ func happen(w *World, e event) {
 	case e.what == 49 && e.cut == 7:
 		Unnoted(w, m, v, e.which)
 	case e.what == 49 && e.cut == 8:
-		BootedWhileReleased(w, m, v, e.which%30, e.which < 30)
+		BootedWhileReleased(w, m, v, e.which%30, e.which < 40)
 	case e.what < 50:
 		m.step(w, v, e.which%5)
 	case e.what < 58:
@@ -304,23 +304,22 @@ func DetachedLate(w *World, m *Machine, v, cut int) {
 	}
 }
 
-// BootedWhileReleased is a machine that boots once the deletion of its VolumeAttachment is noted, and is cut off and fenced, by the boot that it has then, before its kubelet has answered. Late: its volume
-// is in use when it is detached, and a status of the boot before arrives, by which it is fenced. Then a pod comes to another node.
-func BootedWhileReleased(w *World, m *Machine, v, cut int, late bool) {
+// BootedWhileReleased is a machine that boots once the deletion of its VolumeAttachment is noted, and is cut off before its kubelet has answered. It is fenced by the boot that it has then, or, if it is not off, by one before.
+// Then a pod comes to another node.
+func BootedWhileReleased(w *World, m *Machine, v, cut int, off bool) {
 	about := AttachmentName(v, m.name)
 	look := func() { w.Whole(&Attacher{}, ""); w.Whole(&Attacher{}, about) }
-	leave, arrives := func() { GoDown(w, m, v, 4, false) }, func() {}
-	if late {
-		leave, arrives = func() { m.work(true); w.detach(v, m.name, true) }, func() { m.arrived(w) }
+	boot := func() {
+		if m.stop(); !m.terminated {
+			m.start(w)
+		}
+	}
+	ends := func() {}
+	if off {
+		ends = m.stop
 	}
 	for i, do := range []func(){
-		func() { ComeUp(w, m, v, 20) }, leave, look, m.stop,
-		func() {
-			if !m.terminated {
-				m.start(w)
-				m.sync(w)
-			}
-		}, look, arrives, look, m.stop, func() { w.receipt(m, v1alpha1.EvidencePoweredOff) }, look, look,
+		func() { ComeUp(w, m, v, 20) }, func() { GoDown(w, m, v, 4, !off) }, look, boot, func() { m.sync(w) }, look, func() { w.silence(m.name) }, look, ends, func() { w.receipt(m, v1alpha1.EvidencePoweredOff) }, look, look,
 		func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
 	} {
 		if i > cut {
