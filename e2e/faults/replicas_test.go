@@ -126,6 +126,20 @@ func TestReplicasOutOfStep(t *testing.T) {
 		{"a force delete of just this pod", func() error {
 			return o.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
 		}},
+		{"an eviction without grace", func() error {
+			return o.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}})
+		}},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			wantRefused(t, tc.what, tc.try(), "may still run on "+o.node)
+			o.stays(t, p, tc.what)
+		})
+	}
+	// Of these nobody is asked.
+	for _, tc := range []struct {
+		what string
+		try  func() error
+	}{
 		{"a label", func() error { return o.patch(t, o.Client, p, `{"metadata":{"labels":{"a":"b"}}}`) }},
 		{"an annotation", func() error { return o.patch(t, o.Client, p, `{"metadata":{"annotations":{"a":"b"}}}`) }},
 		{"finalizers, of which it has none", func() error { return o.patch(t, o.Client, p, `{"metadata":{"finalizers":null}}`) }},
@@ -144,12 +158,9 @@ func TestReplicasOutOfStep(t *testing.T) {
 		{"a resize that changes nothing", func() error {
 			return o.Client.SubResource("resize").Update(t.Context(), o.stays(t, p, "what went before"))
 		}},
-		{"an eviction without grace", func() error {
-			return o.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}})
-		}},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
-			wantRefused(t, tc.what, tc.try(), "may still run on "+o.node)
+			wantRefused(t, tc.what, tc.try(), "is being force-deleted, and an update would remove it")
 			o.stays(t, p, tc.what)
 		})
 	}
@@ -246,7 +257,11 @@ func TestNextPodOfTheName(t *testing.T) {
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- o.patchStatus(t, o.pods["p"], `{"status":{"phase":"Failed"}}`) }()
-	<-begun.waits
+	select {
+	case <-begun.waits:
+	case err := <-ended:
+		t.Fatalf("the update was not reviewed: %v", err)
+	}
 	p := o.halfDone(t, "p")
 	o.inTurn(o.stale)
 	begun.release()
@@ -266,7 +281,7 @@ func TestNextPodOfTheName(t *testing.T) {
 		again.release()
 		err = <-ended
 	}
-	wantRefused(t, "the update", err, "pod "+o.namespace+"/p is force-deleted already, may still run on "+o.node, "any update removes it, or the next pod of its name", "kubectl delete --grace-period=0 --force")
+	wantRefused(t, "the update", err, "pod "+o.namespace+"/p is being force-deleted, and an update would remove it, or the next pod of its name: nothing was written", "kubectl podgrace confirm -n "+o.namespace+" p removes it")
 	o.stays(t, next, "an update of the pod that had its name before")
 }
 
@@ -324,7 +339,7 @@ func TestPolicyMadeBetweenReviews(t *testing.T) {
 		t.Errorf("the first step stored a grace of %v", now.DeletionGracePeriodSeconds)
 	}
 	wantRefused(t, "a plain delete", g.Client.Delete(t.Context(), p), "is force-deleted already")
-	wantRefused(t, "a label", g.patch(t, g.Client, p, `{"metadata":{"labels":{"a":"b"}}}`), "is force-deleted already, may still run on "+node)
+	wantRefused(t, "a label", g.patch(t, g.Client, p, `{"metadata":{"labels":{"a":"b"}}}`), "is being force-deleted, and an update would remove it")
 	g.stays(t, p, "a plain delete or a label")
 }
 
@@ -413,7 +428,7 @@ func (g *ground) deleteTwice(t *testing.T, f *front, node, name string) (second 
 		case 1: // what the force delete asks before the pod is removed
 			second = g.Client.Delete(t.Context(), first.DeepCopy())
 		case 2:
-			if err := g.patch(t, g.Client, first, `{"metadata":{"labels":{"a":"b"}}}`); err != nil {
+			if err := g.kubelet(t, node).Delete(t.Context(), first.DeepCopy(), client.GracePeriodSeconds(0), client.Preconditions{UID: &first.UID}); err != nil {
 				t.Error(err)
 			}
 			next := g.unbound(name)

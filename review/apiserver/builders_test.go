@@ -155,4 +155,11 @@ func annotated(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{key: value} }
 }
 
+// ownedBy has an owner of a kind, by which it is controlled or not.
+func ownedBy(kind string, controls bool) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "db", UID: "o1", Controller: &controls}}
+	}
+}
+
 func finalizer(p *corev1.Pod) { p.Finalizers = []string{"example.org/hold"} }

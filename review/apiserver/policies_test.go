@@ -61,7 +61,7 @@ func TestPolicies(t *testing.T) {
 		return request(t, update, "nodes", append([]change{oldObject(off), object(confirmedOff)}, changes...)...)
 	}
 	half := pod(halfDone)
-	const removes = "half-done-status.podgrace.dev Forbidden: pod shop/db-0 is force-deleted already, "
+	const removes = "half-done-status.podgrace.dev Forbidden: pod shop/db-0 is being force-deleted, and an update would remove it, or the next pod of its name: nothing was written. "
 	const again = "half-done-delete.podgrace.dev Forbidden: pod shop/db-0 "
 	going := func(r *apiserver.Request) {
 		r.Namespace = r.Namespace.DeepCopy()
@@ -144,24 +144,29 @@ func TestPolicies(t *testing.T) {
 
 		"confirmation taken back": {request: request(t, update, "nodes", oldObject(confirmedOff), object(plainNode))},
 
-		"kubelet's status of a half-done":  {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{"half-done-status.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so this status would remove it while it is Running"}},
-		"a group's status of a half-done":  {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups})), want: []string{removes}},
-		"a note on a half-done":            {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, annotated("a", "b")))), want: []string{removes + "may still run on n1, and waits for its kubelet: any update removes it, or the next pod of its name. Wait until it is gone; or try kubectl delete"}},
-		"a label of a confirmed half-done": {request: request(t, update, "pods", oldObject(halfConfirmed), object(halfConfirmed)), want: []string{removes}},
-		"a confirmation of it taken back":  {request: request(t, update, "pods", oldObject(halfConfirmed), object(half)), want: []string{removes}},
-		"a resize of a half-done":          {request: request(t, update, "pods/resize", oldObject(half), object(half)), want: []string{removes}},
-		"its last finalizer":               {request: request(t, update, "pods", oldObject(pod(halfDone, finalizer)), object(half))},                               // the webhook is asked
-		"a finalizer for a half-done":      {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, finalizer)))},                               // which removes nothing
-		"a half-done is confirmed":         {request: request(t, update, "pods", oldObject(half), object(halfConfirmed), asking(&answers{Answer: apiserver.Yes}))}, // the webhook is asked
-		"another one is confirmed":         {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, annotated(confirmation, "u0/2026-01-01T10:00:00Z"))), asking(&answers{Answer: apiserver.Yes})), want: []string{notThis, removes}},
-		"podgc's last status":              {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed"))), as(authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:pod-garbage-collector"}))}, // the webhook is asked
-		"the controllers' last status":     {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed"))), as(authenticationv1.UserInfo{Username: "system:kube-controller-manager"}))},                          // the same
-		"podgc's other status":             {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:pod-garbage-collector"})), want: []string{removes}},
-		"anybody's last status":            {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed")))), want: []string{removes}},
-		"a label of an ended half-done":    {request: request(t, update, "pods", oldObject(pod(halfDone, phase("Failed"))), object(pod(halfDone, phase("Failed"))))},
-		"a label of one being deleted":     {request: request(t, update, "pods", oldObject(pod(halfDone, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) })), object(pod(halfDone, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) })))},
-		"a half-done of the system's own":  {request: request(t, update, "pods", oldObject(half), object(half), in("kube-system"))},
-		"kubelet's last status":            {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Succeeded"))), as(kubelet))},
+		"kubelet's status of a half-done":            {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{"half-done-status.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so this status would remove it while it is Running"}},
+		"a group's status of a half-done":            {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups})), want: []string{removes}},
+		"a note on a half-done":                      {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, annotated("a", "b")))), want: []string{removes + "It is gone in a moment; if it stays, its kubelet does not end it: kubectl podgrace confirm -n shop db-0 removes it, once you know"}},
+		"a note on a StatefulSet's":                  {request: request(t, update, "pods", oldObject(pod(halfDone, ownedBy("StatefulSet", true))), object(pod(halfDone, ownedBy("StatefulSet", true), annotated("a", "b")))), want: []string{removes}},
+		"a note on a ReplicaSet's":                   {request: request(t, update, "pods", oldObject(pod(halfDone, ownedBy("ReplicaSet", true))), object(pod(halfDone, ownedBy("ReplicaSet", true), annotated("a", "b"))))}, // the webhook is asked
+		"a note on one that a Job has some share in": {request: request(t, update, "pods", oldObject(pod(halfDone, ownedBy("Job", false))), object(pod(halfDone, ownedBy("Job", false)))), want: []string{removes}},
+		"a note on one that is not bound":            {request: request(t, update, "pods", oldObject(pod(halfDone, pending)), object(pod(halfDone, pending))), want: []string{removes}},
+		"a label of a confirmed half-done":           {request: request(t, update, "pods", oldObject(halfConfirmed), object(halfConfirmed)), want: []string{removes}},
+		"a confirmation of it taken back":            {request: request(t, update, "pods", oldObject(halfConfirmed), object(half)), want: []string{removes}},
+		"a resize of a half-done":                    {request: request(t, update, "pods/resize", oldObject(half), object(half)), want: []string{removes}},
+		"its last finalizer":                         {request: request(t, update, "pods", oldObject(pod(halfDone, finalizer)), object(half))},                               // the webhook is asked
+		"a finalizer for a half-done":                {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, finalizer)))},                               // which removes nothing
+		"a half-done is confirmed":                   {request: request(t, update, "pods", oldObject(half), object(halfConfirmed), asking(&answers{Answer: apiserver.Yes}))}, // the webhook is asked
+		"another one is confirmed":                   {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, annotated(confirmation, "u0/2026-01-01T10:00:00Z"))), asking(&answers{Answer: apiserver.Yes})), want: []string{notThis, removes}},
+		"podgc's last status":                        {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed"))), as(authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:pod-garbage-collector"}))}, // the webhook is asked
+		"the controllers' last status":               {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed"))), as(authenticationv1.UserInfo{Username: "system:kube-controller-manager"}))},                          // the same
+		"podgc's other status":                       {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:pod-garbage-collector"})), want: []string{removes}},
+		"anybody's last status":                      {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed")))), want: []string{removes}},
+		"a label of an ended half-done":              {request: request(t, update, "pods", oldObject(pod(halfDone, phase("Failed"))), object(pod(halfDone, phase("Failed")))), want: []string{removes}},
+		"a kubelet's status of it":                   {request: request(t, update, "pods/status", oldObject(pod(halfDone, phase("Failed"))), object(pod(halfDone, phase("Failed"))), as(kubelet))},
+		"a label of one being deleted":               {request: request(t, update, "pods", oldObject(pod(halfDone, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) })), object(pod(halfDone, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) })))},
+		"a half-done of the system's own":            {request: request(t, update, "pods", oldObject(half), object(half), in("kube-system"))},
+		"kubelet's last status":                      {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Succeeded"))), as(kubelet))},
 
 		"plain delete of a half-done":       {request: request(t, remove, "pods", oldObject(half)), want: []string{again + "is force-deleted already, and waits for its kubelet: a second delete could remove the next pod of its name, unless it has the UID of this one"}},
 		"plain delete of one held":          {request: request(t, remove, "pods", oldObject(pod(halfDone, finalizer)), options(`{"gracePeriodSeconds":5}`)), want: []string{again + "is force-deleted already, and waits for its finalizers (example.org/hold): a second"}},
@@ -202,7 +207,7 @@ func TestPoliciesOfABadObject(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "decode the object of Pod shop/db-0: ") {
 		t.Errorf("got %v", err)
 	}
-	if denials, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(pod()))); err != nil || len(denials) != 2 { // each of its annotations
+	if denials, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(pod()))); err != nil || len(denials) != 3 { // each of its annotations, and whether it is force-deleted
 		t.Errorf("an update without an old object fails closed: got %v, %v", denials, err)
 	}
 }
