@@ -29,7 +29,7 @@ var drills = []Drill{
 	{Name: Outage, Ticks: 24, Fires: map[string]int{
 		"PodgraceWebhookDown": 8, "PodgraceVolumeLockDown": 8, "PodgraceFencerDown": 8, "PodgraceErrorBudgetBurnsFast": 15, "PodgraceRemovalsBlocked": 17, "PodgraceWebhookUnreachable": 22, "PodgraceWebhookFailedOpen": 22}, Ends: true},
 	// A leader gives up after 10 s (RenewDeadline), and tries every 2 s; then 10 minutes.
-	{Name: Leaderless, Ticks: 27, Fires: map[string]int{"PodgraceNoLeader": 26, "PodgraceVolumeLockNoLeader": 26}},
+	{Name: Leaderless, Ticks: 27, Fires: map[string]int{"PodgraceNoLeader": 26, "PodgraceVolumeLockNoLeader": 26, "PodgraceFencerNoLeader": 26}},
 	{Name: OneAway, Ticks: 19, Fires: map[string]int{"PodgraceWebhookReplicaDown": 18}},
 	// A certificate of 2 minutes that was signed just before is renewed after 80 s, has a day of seven left after 103 s, and has ended after 120 s.
 	{Name: Unrenewed, Ticks: 119, Fires: map[string]int{"PodgraceCertificateExpires": 118}},
