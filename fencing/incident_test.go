@@ -336,7 +336,7 @@ func TestConditions(t *testing.T) {
 		return strings.Join(said, ", ")
 	}
 	w := silentWorld()
-	w.machines[1].Pods = append(w.machines[1].Pods, fencing.Pod{Name: "unprotected"})
+	w.machines[1].Pods = append(w.machines[1].Pods, fencing.Pod{Name: "unprotected"}, fencing.Pod{Name: "forced", Protected: true, Deleting: true, Forced: true})
 	for _, tt := range []struct {
 		happen func()
 		said   string

@@ -113,11 +113,11 @@ func sinceWhen(n *Node, said string) string {
 	return text
 }
 
-// missing are the pods that are to have the condition and do not.
+// missing are the pods that are to have the condition and do not. Of one that is being force-deleted nothing is said: an update would remove it, or is refused.
 func (c *Condition) missing(pods []Pod) (missing []int) {
 	for i := range pods {
 		p := &pods[i]
-		if !p.Protected || p.Finished || p.Partitioned == nil && c.Status == corev1.ConditionFalse {
+		if !p.Protected || p.Finished || p.Forced || p.Partitioned == nil && c.Status == corev1.ConditionFalse {
 			continue
 		}
 		if has := p.Partitioned; has == nil || has.Status != c.Status || has.Reason != c.Reason {

@@ -60,9 +60,6 @@ func (f *Fencer) condition(ctx context.Context, conditions []fencing.Condition, 
 				break
 			}
 			p := &n.Pods[i]
-			if p.Forced { // an update would remove it, or is refused
-				continue
-			}
 			changed := now
 			if p.Partitioned != nil && p.Partitioned.Status == c.Status {
 				changed = p.Partitioned.LastTransitionTime
