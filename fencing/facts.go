@@ -218,8 +218,8 @@ type Pod struct {
 	Tolerates *time.Duration
 	// BrokenBudget: a PodDisruptionBudget for it has less healthy pods than it wants.
 	BrokenBudget bool
-	// Deleting: it is being deleted, and somebody waits for it. Forced: its grace period is 0, so that its removal waits for finalizers only.
-	Deleting, Forced bool
+	// Deleting: it is being deleted, and somebody waits for it. Forced: by force, so that its grace period is 0. Held: finalizers keep it.
+	Deleting, Forced, Held bool
 	// Finished: none of its containers runs any more.
 	Finished bool
 	// Partitioned is its condition; nil: it has none.
@@ -228,6 +228,10 @@ type Pod struct {
 	Volumes []string
 	But     string
 }
+
+// left says whether its node keeps it no more: none of its containers runs, or it was deleted by force and waits for its finalizers. A force delete that was cut off half-way, as by the death of an
+// API server, leaves one without finalizers, which nothing removes but its kubelet or another delete.
+func (p *Pod) left() bool { return p.Finished || p.Forced && p.Held }
 
 // Reference to the pod.
 func (p *Pod) Reference() v1alpha1.PodReference {
@@ -238,7 +242,7 @@ func (p *Pod) Reference() v1alpha1.PodReference {
 func PodOf(p *corev1.Pod, protected, brokenBudget bool) Pod {
 	pod := Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Protected: protected, BrokenBudget: brokenBudget, Tolerates: tolerates(p.Spec.Tolerations),
-		Deleting: p.DeletionTimestamp != nil, Finished: graceperiod.Finished(p),
+		Deleting: p.DeletionTimestamp != nil, Held: len(p.Finalizers) > 0, Finished: graceperiod.Finished(p),
 	}
 	pod.Forced = pod.Deleting && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
 	if p.Spec.Priority != nil {

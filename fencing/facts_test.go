@@ -138,19 +138,20 @@ func TestPodOf(t *testing.T) {
 	}
 	at := metav1.NewTime(began)
 	for name, tt := range map[string]struct {
-		change                     func(*corev1.Pod)
-		deleting, forced, finished bool
+		change                           func(*corev1.Pod)
+		deleting, forced, finished, held bool
 	}{
-		"deleted with its grace":    {func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, new(int64(30)) }, true, false, false},
-		"deleted with a grace of 0": {func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, new(int64(0)) }, true, true, false},
-		"a grace of 0, not deleted": {func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(0)) }, false, false, false},
-		"succeeded":                 {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, false, false, true},
-		"running":                   {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, false, false, false},
+		"deleted with its grace":    {func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, new(int64(30)) }, true, false, false, false},
+		"deleted with a grace of 0": {func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, new(int64(0)) }, true, true, false, false},
+		"held by finalizers":        {func(p *corev1.Pod) { p.Finalizers = []string{"a/b"} }, false, false, false, true},
+		"a grace of 0, not deleted": {func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(0)) }, false, false, false, false},
+		"succeeded":                 {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, false, false, true, false},
+		"running":                   {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, false, false, false, false},
 	} {
 		var p corev1.Pod
 		tt.change(&p)
 		got := fencing.PodOf(&p, true, false)
-		if got.Deleting != tt.deleting || got.Forced != tt.forced || got.Finished != tt.finished {
+		if got.Deleting != tt.deleting || got.Forced != tt.forced || got.Finished != tt.finished || got.Held != tt.held {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

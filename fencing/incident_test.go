@@ -367,6 +367,20 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// TestForceDeleteThatWasCutOff: a pod of which only the first step of a force delete was done is deleted again, as nobody but its kubelet removes it; one that waits for finalizers is not.
+func TestForceDeleteThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	w := silentWorld()
+	w.machines[1].Pods = []fencing.Pod{
+		{Namespace: "shop", Name: "cut-off", UID: "cut-off", Protected: true, Deleting: true, Forced: true},
+		{Namespace: "shop", Name: "held", UID: "held", Protected: true, Deleting: true, Forced: true, Held: true},
+	}
+	w.until(40, func() bool { return reaches(v1alpha1.FenceReleased)(w) })
+	if pods := w.machines[1].Pods; len(pods) != 1 || pods[0].Name != "held" {
+		t.Errorf("there are %+v", pods)
+	}
+}
+
 // TestConditionByWatchdog: a node whose watchdog has reset it, by evidence that its policy took, is fenced as one whose power was read.
 func TestConditionByWatchdog(t *testing.T) {
 	t.Parallel()

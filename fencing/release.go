@@ -113,7 +113,7 @@ func (s *step) releaseOfStorage(r *v1alpha1.FenceReceipt) {
 	var names, bound []string
 	for i := range n.Pods {
 		p := &n.Pods[i]
-		if !p.Protected || p.Finished || p.Forced {
+		if !p.Protected || p.left() {
 			continue
 		}
 		if why := p.bound(r.Spec.Volumes); why != "" {
@@ -158,7 +158,7 @@ func (s *step) releaseAll(taint bool) {
 		actions = append(actions, ConfirmOff{Node: boot, Value: n.Sign})
 	}
 	for i := range n.Pods {
-		if p := &n.Pods[i]; p.Protected && !p.Finished && !p.Forced {
+		if p := &n.Pods[i]; p.Protected && !p.left() {
 			actions = append(actions, DeletePod{Node: boot, Pod: p.Reference(), Heartbeat: n.Heartbeat})
 			names = append(names, p.Namespace+"/"+p.Name)
 		}

@@ -257,7 +257,7 @@ func patience(p *Pod, by *v1alpha1.FenceJustification) *stake {
 	if by == nil {
 		by = &v1alpha1.FenceJustification{}
 	}
-	if !p.Protected || p.Finished || p.Forced || by.MinPriority != nil && p.Priority < *by.MinPriority {
+	if !p.Protected || p.left() || by.MinPriority != nil && p.Priority < *by.MinPriority {
 		return nil
 	}
 	name := "protected pod " + p.Namespace + "/" + p.Name
