@@ -348,6 +348,24 @@ func (l *lab) free(t *testing.T, pv *corev1.PersistentVolume) {
 	})
 }
 
+// freeOnceBooted waits until nobody holds a volume. While the API server is killed again and again a node may have been not ready with nobody there to see it, after which the volume may have been detached by
+// force: then its machine is started anew, as the lock says.
+func (l *lab) freeOnceBooted(t *testing.T, pv *corev1.PersistentVolume, node string) {
+	t.Helper()
+	k := l.kubelets[node]
+	suite.Eventually(t, "volume "+pv.Name+" to be free", func(ctx context.Context) (bool, error) {
+		lock, err := l.lockOf(ctx, pv)
+		if lock == nil {
+			return err == nil, err
+		}
+		if lock.Status.Release != nil && lock.Status.DistrustedBootID == k.BootID() {
+			t.Logf("node %s is rebooted: %s", node, lock.Status.Message)
+			k.Reboot()
+		}
+		return false, fmt.Errorf("%s: %+v", core.Whose(lock), lock.Status)
+	})
+}
+
 // attachment is that of a volume to a node; nil: there is none.
 func (l *lab) attachment(ctx context.Context, pv *corev1.PersistentVolume, node string) (*storagev1.VolumeAttachment, error) {
 	a := &storagev1.VolumeAttachment{}

@@ -81,7 +81,7 @@ func (l *lab) cutOff(t *testing.T, p *pass, pv *corev1.PersistentVolume, from, t
 	l.taint(t, from, "null")
 	l.delete(t, second)
 	l.gone(t, second)
-	l.free(t, pv)
+	l.freeOnceBooted(t, pv, to)
 	for _, want := range partitionWrites {
 		if !slices.Contains(writes, want) {
 			t.Errorf("nothing failed after %s", want)
