@@ -257,7 +257,7 @@ func TestRelease(t *testing.T) {
 		}), "NodeSilent", "note"},
 		"detached by force": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Status.DistrustedBootID = "boot-1" }), "DetachedByForce", "note"},
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
-			f.Lock.Status.DistrustedBootID, f.Lock.Status.Release.BootID = "boot-0", "boot-1"
+			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
 		}), "Asked", "ask"},
 		"booted since":            {after(func(f *volumelock.ReleaseFacts) { silent(f); f.Node.Status.NodeInfo.BootID = "boot-2" }), "NodeBooted", "note"},
 		"booted since, and ready": {after(func(f *volumelock.ReleaseFacts) { f.Node.Status.NodeInfo.BootID = "boot-2" }), "Asked", "ask"},

@@ -208,7 +208,7 @@ type VolumeRelease struct {
 	// Since is when that was noted.
 	// +required
 	Since metav1.MicroTime `json:"since"`
-	// BootID that the node had last, after that; absent: there was no such Node, or another one of the name.
+	// BootID that the node had after that, or another that it has had since and is silent by; absent: there was no such Node, or another one of the name, or which one counts is not known yet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`

@@ -20,23 +20,16 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-// alarms waits until one of some reasons was raised.
-func (l *lab) alarms(t *testing.T, reasons ...string) {
+// alarms waits until one of a reason was raised.
+func (l *lab) alarms(t *testing.T, reason string) {
 	t.Helper()
-	suite.Eventually(t, "the alarm "+strings.Join(reasons, " or "), func(ctx context.Context) (bool, error) {
+	suite.Eventually(t, "the alarm "+reason, func(ctx context.Context) (bool, error) {
 		text, err := measure.Metrics(ctx, l.replica.MetricsURL+"/metrics")
 		if err != nil {
 			return false, err
 		}
-		var raised float64
-		for _, reason := range reasons {
-			n, err := measure.Sum(text, fmt.Sprintf("podgrace_volumelock_alarms_total{reason=%q", reason))
-			if err != nil {
-				return false, err
-			}
-			raised += n
-		}
-		return raised > 0, nil
+		n, err := measure.Sum(text, fmt.Sprintf("podgrace_volumelock_alarms_total{reason=%q", reason))
+		return n > 0, err
 	})
 }
 
@@ -200,17 +193,42 @@ func (l *lab) saysWhom(t *testing.T, a *storagev1.VolumeAttachment) {
 // A Node that was deleted and made anew by another machine is not the one that holds the volume, and what that one has mounted nobody gets before its instance is terminated.
 func TestNodeMadeAnew(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "node", "node.example.org")
+	t.Run("seen to go", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "went", "went.example.org")
+		l.madeAnew(t, func(goes, comes func()) {
+			goes()
+			l.alarms(t, "NoNode")
+			comes()
+		})
+	})
+	t.Run("while no volume lock runs", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "node", "node.example.org")
+		l.madeAnew(t, func(goes, comes func()) {
+			if err := l.replica.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			goes()
+			comes()
+			if err := l.startAnother(kubeconfig); err != nil {
+				t.Fatal(err)
+			}
+			l.alarms(t, "NodeMadeAnew")
+		})
+	})
+}
+
+// madeAnew has the Node of a holder be deleted, and be made anew by another machine, by a function that gets what does the one and the other.
+func (l *lab) madeAnew(t *testing.T, do func(goes, comes func())) {
+	t.Helper()
 	l.start(t)
 	pv := l.disk(t, "db", "1")
 	first := l.pod(t, "db-1", "db", l.a)
 	l.runs(t, first, pv, l.a)
 	l.kubelets[l.a].SetSilent(true)
 	was := l.nodeNow(t, l.a)
-	l.delete(t, was)
-	l.gone(t, was.DeepCopy())
-	l.register(t, l.a)
-	l.alarms(t, "NoNode", "NodeMadeAnew") // by whether it looks before there is the other one
+	do(func() { l.delete(t, was.DeepCopy()); l.gone(t, was.DeepCopy()) }, func() { l.register(t, l.a) })
 	suite.Eventually(t, "it not to be attached to the Node that was made anew", func(ctx context.Context) (bool, error) {
 		a, err := l.attachment(ctx, pv, l.a)
 		return a == nil || !a.Status.Attached, err

@@ -29,24 +29,25 @@ func TestFaultsInPartition(t *testing.T) {
 	for _, kill := range []struct {
 		what string
 		do   func() error
+		free func() // waits until the volume is
 	}{
-		{"volume lock", func() error { return errors.Join(l.replica.Kill(), l.startAnother(p.kubeconfig)) }},
-		{"controller manager", func() error { return l.RestartControllerManager(ctx) }},
-		{"API server", func() error { return l.RestartAPIServer(ctx) }},
+		{"volume lock", func() error { return errors.Join(l.replica.Kill(), l.startAnother(p.kubeconfig)) }, func() { l.free(t, pv) }},
+		{"controller manager", func() error { return l.RestartControllerManager(ctx) }, func() { l.free(t, pv) }},
+		{"API server", func() error { return l.RestartAPIServer(ctx) }, func() { l.freeOnceBooted(t, pv, to) }},
 	} {
 		seen := l.cutOff(t, p, pv, from, to, func() {
 			if err := kill.do(); err != nil {
 				t.Error(err)
 			}
-		})
+		}, kill.free)
 		t.Logf("the %s was killed after %d writes: %s", kill.what, len(seen), strings.Join(seen, ", "))
 		from, to = to, from
 	}
 }
 
 // cutOff has a pod on one node get a volume, cuts that node off, and has a pod on another get it once a receipt says that the first is off, while something fails after each of the volume lock's writes from
-// the cut on, which it returns.
-func (l *lab) cutOff(t *testing.T, p *pass, pv *corev1.PersistentVolume, from, to string, fail func()) (writes []string) {
+// the cut on, which it returns. In the end it waits by the last function until the volume is free.
+func (l *lab) cutOff(t *testing.T, p *pass, pv *corev1.PersistentVolume, from, to string, fail, free func()) (writes []string) {
 	t.Helper()
 	first, second := l.pod(t, "first-on-"+from, "db", from), l.newPod("second-on-"+to, "db", to)
 	l.runs(t, first, pv, from)
@@ -81,7 +82,7 @@ func (l *lab) cutOff(t *testing.T, p *pass, pv *corev1.PersistentVolume, from, t
 	l.taint(t, from, "null")
 	l.delete(t, second)
 	l.gone(t, second)
-	l.freeOnceBooted(t, pv, to)
+	free()
 	for _, want := range partitionWrites {
 		if !slices.Contains(writes, want) {
 			t.Errorf("nothing failed after %s", want)

@@ -156,9 +156,9 @@ func annotated(key, value string) func(*corev1.Pod) {
 }
 
 // ownedBy has an owner of a kind, by which it is controlled or not.
-func ownedBy(kind string, controls bool) func(*corev1.Pod) {
+func ownedBy(version, kind string, controls bool) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "db", UID: "o1", Controller: &controls}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "db", UID: "o1", Controller: &controls}}
 	}
 }
 
