@@ -90,6 +90,19 @@ func forgotten(lock *v1alpha1.VolumeLock) bool {
 	return lock != nil && strings.Contains(lock.Status.Message, "VolumeAttachment is still there")
 }
 
+// TestHandoverEndsThoughAnotherSaidAttached: what was withdrawn by mistake and is said attached again is detached once its pod is gone, whoever said so.
+func TestHandoverEndsThoughAnotherSaidAttached(t *testing.T) {
+	t.Parallel()
+	w := volumelocktest.New()
+	w.SaidByAnother()
+	if by := w.Seen.ByName(); by["withdrawing"] == 0 || by["another attacher"] == 0 {
+		t.Fatalf("it did not happen: %v", by)
+	}
+	if lock := w.Settle(); lock != nil {
+		t.Errorf("held: %+v %+v", lock.Spec, lock.Status)
+	}
+}
+
 // TestForgottenFinds: the VolumeAttachment of a Node that is gone, if it is not deleted by us, is by nobody, and a history finds it.
 func TestForgottenFinds(t *testing.T) {
 	t.Parallel()

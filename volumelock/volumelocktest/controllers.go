@@ -169,6 +169,7 @@ func (w *World) otherAttacher(v int, node string) {
 	a := old.DeepCopy()
 	a.ResourceVersion, a.Status = w.next(), storagev1.VolumeAttachmentStatus{Attached: true}
 	w.attachments[a.Name] = a
+	delete(w.forgotten, a.UID) // as where we say so: nobody has looked since it was withdrawn
 	w.Seen.others++
 	w.Whole(&Attacher{}, a.Name)
 }

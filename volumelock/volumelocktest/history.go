@@ -366,6 +366,21 @@ func (w *World) ForcedWhileNobodyLooked() {
 	ComeUp(w, other, 0, 20)
 }
 
+// SaidByAnother is an attacher that read who holds the lock before that was another one, and withdraws what is attached there; before anybody has looked, an attacher that runs beside says attached again.
+func (w *World) SaidByAnother() {
+	m, other := w.Machines[0], w.Machines[1]
+	about := AttachmentName(0, other.name)
+	late := &Attacher{}
+	ComeUp(w, m, 0, 20)
+	w.Advance(late, about)
+	GoDown(w, m, 0, 20, false)
+	ComeUp(w, other, 0, 20)
+	for late.stage > 0 {
+		w.Advance(late, about)
+	}
+	w.otherAttacher(0, other.name)
+}
+
 // BootedWhileUngated is a machine that boots while its driver is not gated, and mounts the volume before its first status arrives; when the driver is gated again its Node names the boot
 // before. Late: and a status of that one arrives after all. Then the volume goes to another node.
 func (w *World) BootedWhileUngated(late bool) {
