@@ -145,6 +145,25 @@ func TestHelmRelease(t *testing.T) {
 	order.wantConfigurationsFirst(t)
 }
 
+// Another version by kubectl, over the CustomResourceDefinitions that Helm has kept: client-side as it is, server-side only with the flag that the installation's text names.
+func TestFromHelmToKubectl(t *testing.T) {
+	w := empty(t)
+	dir := variants[0].folder(t)
+	w.helmIn(t, "install", olderChart(t), "--create-namespace")
+	w.helmIn(t, "uninstall")
+	if out, problems, err := w.Kubectl(t.Context(), "apply", "-k", dir, "--dry-run=server"); err != nil {
+		t.Error(err, out, problems)
+	}
+	serverSide := []string{"apply", "--server-side", "-k", dir}
+	if _, problems, err := w.Kubectl(t.Context(), serverSide...); err == nil || !strings.Contains(problems, `conflict with "helm"`) {
+		t.Errorf("server-side: got %v %s", err, problems)
+	}
+	w.kubectl(t, append(serverSide, "--force-conflicts")...)
+	w.kubectl(t, serverSide...) // Helm owns nothing any more in which they differ
+	w.kubectl(t, "delete", "-k", dir)
+	w.gone(t, variants[0].kustomized(t))
+}
+
 // wantNoWebhooks fails where the API server is still told to call a webhook.
 func (w *world) wantNoWebhooks(t *testing.T) {
 	t.Helper()

@@ -228,6 +228,9 @@ func (w *world) checkGone(t *testing.T) {
 	if err != nil || out != "" {
 		t.Errorf("left behind: %s (%v)", out, err)
 	}
+	if out, err := w.Kubectl(t.Context(), "get", "--ignore-not-found", "--kustomize="+w.definitions(current), "--output=name"); err != nil || out != "" {
+		t.Errorf("left behind: %s (%v)", out, err)
+	}
 	const ns = "afterwards"
 	for _, args := range [][]string{
 		{"create", "namespace", ns},

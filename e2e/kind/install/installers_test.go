@@ -61,14 +61,23 @@ func helmWith(values ...string) installer {
 			_, err := w.Helm(ctx, args...)
 			return err
 		},
-		remove: func(ctx context.Context, w *world, _, _ string) error {
+		remove: func(ctx context.Context, w *world, _, version string) error {
 			if _, err := w.Helm(ctx, "uninstall", "podgrace", "--namespace="+namespace, "--wait", "--timeout=3m"); err != nil {
 				return err
 			}
-			_, err := w.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=3m")
+			if _, err := w.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=3m"); err != nil {
+				return err
+			}
+			// Helm keeps them. The next installation is of a cluster that has none, and kubectl's server-side apply of another version's would be in conflict with Helm.
+			_, err := w.Kubectl(ctx, "delete", "--ignore-not-found", "--timeout=3m", "--kustomize="+w.definitions(version))
 			return err
 		},
 	}
+}
+
+// definitions is the folder of a version's CustomResourceDefinitions.
+func (w *world) definitions(version string) string {
+	return filepath.Join(w.lab.Dir, version, "deploy", "crds")
 }
 
 // overlay is what a user writes: deploy's overlay with the images of a version, and in the current one the fencer: an upgrade brings it.
