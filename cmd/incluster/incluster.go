@@ -32,3 +32,19 @@ func Address(host string, port int) string {
 	}
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
+
+// ValidateHost says what is wrong with the address of a flag: listeners take IP addresses only.
+func ValidateHost(flag, host string) error {
+	if net.ParseIP(host) == nil {
+		return fmt.Errorf("--%s: %q is not an IP address", flag, host)
+	}
+	return nil
+}
+
+// ValidatePort says what is wrong with the port of a flag. least is 0 where that means none, else 1.
+func ValidatePort(flag string, port, least int) error {
+	if port < least || port > 65535 {
+		return fmt.Errorf("--%s: %d is not in %d..65535", flag, port, least)
+	}
+	return nil
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/incluster"
 	"github.com/podgrace/podgrace/cmd/logging"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -101,19 +101,9 @@ func (o *options) Validate() error {
 	if o.Resync < time.Second {
 		errs = append(errs, fmt.Errorf("--resync: %s is shorter than 1s", o.Resync))
 	}
-	if net.ParseIP(o.BindAddress) == nil {
-		errs = append(errs, fmt.Errorf("--bind-address: %q is not an IP address", o.BindAddress))
-	}
-	if o.MetricsAddress != "" && net.ParseIP(o.MetricsAddress) == nil {
-		errs = append(errs, fmt.Errorf("--metrics-bind-address: %q is not an IP address", o.MetricsAddress))
-	}
-	for _, p := range []struct {
-		name string
-		port int
-	}{{"health-port", o.HealthPort}, {"metrics-port", o.MetricsPort}} {
-		if p.port < 0 || p.port > 65535 {
-			errs = append(errs, fmt.Errorf("--%s: %d is not in 0..65535", p.name, p.port))
-		}
+	errs = append(errs, incluster.ValidateHost("bind-address", o.BindAddress), incluster.ValidatePort("health-port", o.HealthPort, 0), incluster.ValidatePort("metrics-port", o.MetricsPort, 0))
+	if o.MetricsAddress != "" {
+		errs = append(errs, incluster.ValidateHost("metrics-bind-address", o.MetricsAddress))
 	}
 	if o.podsFrom == "" {
 		errs = append(errs, errors.New("--pods-from: it is neither api nor a file"))

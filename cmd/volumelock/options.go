@@ -1,69 +1,20 @@
 package main
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"net"
-	"os"
-
 	"github.com/spf13/pflag"
 
-	"github.com/podgrace/podgrace/cmd/logging"
-	"github.com/podgrace/podgrace/cmd/memory"
+	"github.com/podgrace/podgrace/cmd/replica"
 )
 
 type options struct {
-	kubeconfig  string
-	bindAddress string
-	healthPort  int
-	metricsPort int
-	namespace   string
-	drivers     []string
-	leaderElect bool
-	memoryLimit int64 // of the container, in bytes; 0: not known
-	log         logging.Options
+	replica.Options
+	drivers []string
 }
 
-func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", healthPort: 8081, metricsPort: 8080, leaderElect: true, log: logging.Default()}
-}
+func defaultOptions() *options { return &options{Options: replica.DefaultOptions()} }
 
 // AddFlags declares the flags with the defaults that are set.
 func (o *options) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig file of the API server; empty: the pod's service account, or $KUBECONFIG")
-	f.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "IP address to listen on")
-	f.IntVar(&o.healthPort, "health-port", o.healthPort, "port for /healthz and /readyz; 0: none")
-	f.IntVar(&o.metricsPort, "metrics-port", o.metricsPort, "port for /metrics; 0: none")
-	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of its Lease; default: $POD_NAMESPACE, else podgrace-system")
 	f.StringSliceVar(&o.drivers, "drivers", o.drivers, "CSI drivers whose volumes are gated, such as nfs.csi.k8s.io; none: it waits")
-	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica that works; false: each does, which does no harm")
-	o.log.AddFlags(f)
-}
-
-// Complete fills in what depends on the surroundings.
-func (o *options) Complete() (err error) {
-	o.namespace = cmp.Or(o.namespace, os.Getenv("POD_NAMESPACE"), "podgrace-system")
-	o.memoryLimit, err = memory.Limit()
-	return err
-}
-
-// Validate says all that is wrong with the options.
-func (o *options) Validate(args []string) error {
-	var errs []error
-	if len(args) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q", args[0]))
-	}
-	if net.ParseIP(o.bindAddress) == nil {
-		errs = append(errs, fmt.Errorf("--bind-address: %q is no IP address", o.bindAddress))
-	}
-	for _, port := range []struct {
-		name  string
-		value int
-	}{{"health-port", o.healthPort}, {"metrics-port", o.metricsPort}} {
-		if port.value < 0 || port.value > 65535 {
-			errs = append(errs, fmt.Errorf("--%s: %d is no port", port.name, port.value))
-		}
-	}
-	return errors.Join(append(errs, o.log.Validate())...)
+	o.Options.AddFlags(f, replica.Usage{Namespace: "namespace of its Lease", LeaderElect: "elect one replica that works; false: each does, which does no harm"})
 }

@@ -21,6 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
@@ -90,36 +91,32 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	o := l.options
 	cacheOptions := lookup.CacheOptions()
 	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{ // the one that the webhook's role may watch
-		Namespaces: map[string]cache.Config{o.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
+		Namespaces: map[string]cache.Config{o.Namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
 	}
-	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = controllers.GuardRight.Cache(o.namespace)
+	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = controllers.GuardRight.Cache(o.Namespace)
 	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicy{}] = controllers.LimitsCache()
 	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}] = controllers.LimitsCache()
-	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
-		Scheme:                        webhook.NewScheme(),
-		Logger:                        l.log,
-		Cache:                         cacheOptions,
-		Metrics:                       metricsserver.Options{BindAddress: "0"},
-		Controller:                    config.Controller{SkipNameValidation: new(true)}, // the names come again
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "podgrace-webhook",
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
-	})
+	mgr, err := ctrl.NewManager(l.config, o.Elect(version.Webhook, ctrl.Options{
+		Scheme:     webhook.NewScheme(),
+		Logger:     l.log,
+		Cache:      cacheOptions,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)}, // the names come again
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader: %w", err)
 	}
 	answered := webhook.Answered(l.config)
 	arms := func(right controllers.Right) *controllers.Arming {
 		return &controllers.Arming{
-			Right: right, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
-			Answered: answered, Judges: right.Judges(mgr.GetClient(), o.namespace), Clock: l.clock,
+			Right: right, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Fixed: l.fromFiles,
+			Answered: answered, Judges: right.Judges(mgr.GetClient(), o.Namespace), Clock: l.clock,
 		}
 	}
 	guard, closedLimits := arms(controllers.GuardRight), arms(controllers.LimitsRight)
 	guard.Tell = l.guard.Set
 	// A cache of its own: one watches one object by name, and the webhook's role lets it watch no other.
-	bindings, err := cache.New(l.config, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: controllers.LimitsRight.Cache(o.namespace)}})
+	bindings, err := cache.New(l.config, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: controllers.LimitsRight.Cache(o.Namespace)}})
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader: %w", err)
 	}
@@ -139,7 +136,7 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	}
 	if o.certMode == certModeSelfManaged {
 		bundle := &certs.CABundle{
-			Client: mgr.GetClient(), Namespace: o.namespace, Timing: o.timing, Clock: l.clock, Events: mgr.GetEventRecorder("podgrace"),
+			Client: mgr.GetClient(), Namespace: o.Namespace, Timing: o.timing, Clock: l.clock, Events: mgr.GetEventRecorder("podgrace"),
 		}
 		errs = append(errs, bundle.SetUp(mgr))
 	}

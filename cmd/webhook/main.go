@@ -3,57 +3,23 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/spf13/pflag"
-
+	"github.com/podgrace/podgrace/cmd/replica"
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { command(defaultOptions()).Main() }
 
-// command returns the exit code: 0, 1 where it failed, 2 where it was called wrongly.
-func command(ctx context.Context, args []string, out, log io.Writer) int {
-	options := defaultOptions()
-	flags := pflag.NewFlagSet("webhook", pflag.ContinueOnError)
-	flags.SortFlags = false
-	options.AddFlags(flags)
-	tell := flags.Bool("version", false, "print the version and end")
-	ask := flags.Bool("ask", false, "serve nothing: have the API server call the webhook, and end with 0 if a replica answers (helm test)")
-	flags.Usage = func() {
-		fmt.Fprintf(log, "webhook answers the API server's admission reviews: priority, topology spread and grace periods of pods.\n\nUsage:\n  webhook [flags]\n\nFlags:\n%s", flags.FlagUsages())
+// command is how the webhook is called, to do what the options say once the flags are in them.
+func command(o *options) replica.Command {
+	return replica.Command{
+		Name: "webhook", Program: version.Webhook, Does: "answers the API server's admission reviews: priority, topology spread and grace periods of pods.",
+		Flags: o, Log: &o.Log, Run: func(ctx context.Context, log io.Writer) error {
+			if o.ask {
+				return askAPIServer(ctx, o, log)
+			}
+			return run(ctx, o, log)
+		},
 	}
-	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		fmt.Fprintln(log, "webhook:", err)
-		return 2
-	}
-	if *tell {
-		fmt.Fprintln(out, version.Of(version.Webhook))
-		return 0
-	}
-	if err := errors.Join(options.Complete(), options.Validate(flags.Args())); err != nil {
-		fmt.Fprintln(log, "webhook:", err)
-		return 2
-	}
-	do := run
-	if *ask {
-		do = askAPIServer
-	}
-	if err := do(ctx, options, log); err != nil {
-		options.log.Failed(log, "webhook", err)
-		return 1
-	}
-	return 0
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
@@ -21,18 +22,17 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
+// parse is what a command line makes of the options, or what is said of it.
 func parse(t *testing.T, args ...string) (*options, error) {
 	t.Helper()
 	o := defaultOptions()
-	flags := pflag.NewFlagSet("webhook", pflag.ContinueOnError)
-	o.AddFlags(flags)
-	if err := flags.Parse(args); err != nil {
-		return o, err
+	c := command(o)
+	c.Run = func(context.Context, io.Writer) error { return nil }
+	var log bytes.Buffer
+	if c.Execute(t.Context(), args, io.Discard, &log) != 0 {
+		return o, errors.New(log.String())
 	}
-	if err := o.Complete(); err != nil {
-		return o, err
-	}
-	return o, o.Validate(flags.Args())
+	return o, nil
 }
 
 func TestOptions(t *testing.T) {
@@ -82,7 +82,7 @@ func TestOptions(t *testing.T) {
 func TestNamesOfTheCertificate(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "elsewhere")
 	o, err := parse(t)
-	if err != nil || o.namespace != "elsewhere" || o.dnsNames[0] != "podgrace-webhook.elsewhere.svc" {
+	if err != nil || o.Namespace != "elsewhere" || o.dnsNames[0] != "podgrace-webhook.elsewhere.svc" {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }
@@ -103,7 +103,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, log bytes.Buffer
-			if code := command(t.Context(), tc.args, &out, &log); code != tc.code || out.String() != tc.out || !strings.Contains(log.String(), tc.log) || tc.log == "" && log.Len() > 0 {
+			if code := command(defaultOptions()).Execute(t.Context(), tc.args, &out, &log); code != tc.code || out.String() != tc.out || !strings.Contains(log.String(), tc.log) || tc.log == "" && log.Len() > 0 {
 				t.Errorf("exit %d, printed %q, logged:\n%s", code, out.String(), log.String())
 			}
 		})
@@ -123,7 +123,7 @@ func kubeconfig(t *testing.T) string {
 // The first line of the log says what is starting: also of one that can't.
 func TestLogBeginsWithTheVersion(t *testing.T) {
 	var out, log bytes.Buffer
-	command(t.Context(), []string{"--kubeconfig", filepath.Join(t.TempDir(), "gone.kubeconfig")}, &out, &log)
+	command(defaultOptions()).Execute(t.Context(), []string{"--kubeconfig", filepath.Join(t.TempDir(), "gone.kubeconfig")}, &out, &log)
 	first, _, _ := strings.Cut(log.String(), "\n")
 	if want := fmt.Sprintf(`"starting" program="podgrace-webhook" version=%q`, version.Of("").Version); !strings.Contains(first, want) {
 		t.Errorf("it begins with %s, want %s", first, want)

@@ -1,19 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/certs"
-	"github.com/podgrace/podgrace/cmd/logging"
-	"github.com/podgrace/podgrace/cmd/memory"
+	"github.com/podgrace/podgrace/cmd/incluster"
+	"github.com/podgrace/podgrace/cmd/replica"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
@@ -25,12 +22,9 @@ const (
 )
 
 type options struct {
-	kubeconfig  string
+	replica.Options
 	policies    []string
-	bindAddress string
 	port        int
-	healthPort  int
-	metricsPort int
 	certMode    string
 	certDir     string
 	clientCA    string
@@ -38,15 +32,12 @@ type options struct {
 	tlsMin      string
 	tlsSuites   []string
 	timing      certs.Timing
-	namespace   string
 	dnsNames    []string
 	// excluded are patterns of namespaces; exempt are they, and those that always are.
-	excluded    []string
-	exempt      policy.Exempt
-	leaderElect bool
+	excluded []string
+	exempt   policy.Exempt
 	// compileLimits has the leader write limits into the API server.
 	compileLimits bool
-	log           logging.Options
 	// decisionLog has decisions logged, of those that allow so many of 100.
 	decisionLog    bool
 	allowedPercent int
@@ -56,22 +47,19 @@ type options struct {
 	requestTimeout time.Duration
 
 	shutdownDelay time.Duration
-	// memoryLimit of the container, in bytes; 0: not known.
-	memoryLimit int64
+
+	// ask has it serve nothing, and ask the API server whether it serves.
+	ask bool
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, log: logging.Default(), decisionLog: true, allowedPercent: 1, metricsNamespaces: 200, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
+	return &options{Options: replica.DefaultOptions(), port: 9443, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), compileLimits: true, decisionLog: true, allowedPercent: 1, metricsNamespaces: 200, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.
 func (o *options) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig file of the API server; empty: the pod's service account, or $KUBECONFIG")
 	f.StringSliceVar(&o.policies, "policy", o.policies, "file or folder with PodPolicies, instead of those of the cluster (may be repeated)")
-	f.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "IP address to listen on")
 	f.IntVar(&o.port, "port", o.port, "port for the API server's reviews (HTTPS)")
-	f.IntVar(&o.healthPort, "health-port", o.healthPort, "port for /healthz and /readyz; 0: none")
-	f.IntVar(&o.metricsPort, "metrics-port", o.metricsPort, "port for /metrics; 0: none")
 	f.StringVar(&o.certMode, "cert-mode", o.certMode, "serving certificate: self-managed (CA in a Secret, caBundle written by the leader) or files")
 	f.StringVar(&o.certDir, "cert-dir", o.certDir, "folder with tls.crt and tls.key, for --cert-mode=files; read again when they change")
 	f.StringVar(&o.clientCA, "client-ca-file", o.clientCA, "file with one or more CAs: who calls the port for reviews must show a certificate that one of them signed; read again when it changes; empty: nobody is asked for one")
@@ -84,31 +72,29 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	for _, advanced := range []string{"ca-duration", "leaf-duration", "ca-settle"} {
 		_ = f.MarkHidden(advanced) // fails for a flag that is not there
 	}
-	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace that Podgrace runs in; default: $POD_NAMESPACE, else podgrace-system")
 	f.StringSliceVar(&o.excluded, "exclude-namespaces", o.excluded, policy.ExcludeUsage)
 	f.StringSliceVar(&o.dnsNames, "dns-names", o.dnsNames, "names in the self-managed certificate; default: those of Service podgrace-webhook in the namespace")
-	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica to write the policies' status and caBundle; false: this is the only replica")
 	f.BoolVar(&o.compileLimits, "compile-limits", o.compileLimits, "have the API server judge limits by itself where it can, so that they hold while the webhook is away; false: delete what it has")
 	f.DurationVar(&o.requestTimeout, "api-server-request-timeout", o.requestTimeout, "the API servers' --request-timeout: finalizers of a Node that are younger are not sure to hold it when it is deleted")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while API servers are asked to close their connections")
 	f.BoolVar(&o.decisionLog, "decision-log", o.decisionLog, "log each refusal and warning, as far as rate limits by namespace and kind let it through, and some of what is allowed")
 	f.IntVar(&o.allowedPercent, "decision-log-allowed-percent", o.allowedPercent, "of 100 decisions that allow, how many the decision log has")
 	f.IntVar(&o.metricsNamespaces, "metrics-namespaces", o.metricsNamespaces, "how many namespaces have series of their own in podgrace_namespace_decisions_total; the others are counted together as _other")
-	o.log.AddFlags(f)
+	f.BoolVar(&o.ask, "ask", o.ask, "serve nothing: have the API server call the webhook, and end with 0 if a replica answers (helm test)")
+	o.Options.AddFlags(f, replica.Usage{Namespace: "namespace that Podgrace runs in", LeaderElect: "elect one replica to write the policies' status and caBundle; false: this is the only replica"})
 }
 
 // Complete fills in what depends on the surroundings.
 func (o *options) Complete() error {
-	o.namespace = cmp.Or(o.namespace, os.Getenv("POD_NAMESPACE"), "podgrace-system")
+	err := o.Options.Complete()
 	if len(o.dnsNames) == 0 {
-		service := "podgrace-webhook." + o.namespace
+		service := "podgrace-webhook." + o.Namespace
 		o.dnsNames = []string{service + ".svc", service, service + ".svc.cluster.local"}
 	}
-	var err error
-	if o.exempt, err = policy.ExemptIn(o.namespace).Excluding(o.excluded...); err != nil {
-		return fmt.Errorf("--exclude-namespaces: %w", err)
+	var excluding error
+	if o.exempt, excluding = policy.ExemptIn(o.Namespace).Excluding(o.excluded...); excluding != nil {
+		err = errors.Join(fmt.Errorf("--exclude-namespaces: %w", excluding), err)
 	}
-	o.memoryLimit, err = memory.Limit()
 	return err
 }
 
@@ -116,22 +102,8 @@ func (o *options) Complete() error {
 const maxMetricsNamespaces = 10000
 
 // Validate says all that is wrong with the options.
-func (o *options) Validate(args []string) error {
-	var errs []error
-	if len(args) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q", args[0]))
-	}
-	if net.ParseIP(o.bindAddress) == nil {
-		errs = append(errs, fmt.Errorf("--bind-address: %q is not an IP address", o.bindAddress))
-	}
-	for _, p := range []struct {
-		name       string
-		port, from int
-	}{{"port", o.port, 1}, {"health-port", o.healthPort, 0}, {"metrics-port", o.metricsPort, 0}} {
-		if p.port < p.from || p.port > 65535 {
-			errs = append(errs, fmt.Errorf("--%s: %d is not in %d..65535", p.name, p.port, p.from))
-		}
-	}
+func (o *options) Validate() error {
+	errs := []error{o.Options.Validate(), incluster.ValidatePort("port", o.port, 1)}
 	if o.shutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay: %s is negative", o.shutdownDelay))
 	}
@@ -150,7 +122,7 @@ func (o *options) Validate(args []string) error {
 
 // validateLog says all that is wrong with what is logged and counted.
 func (o *options) validateLog() error {
-	errs := []error{o.log.Validate()}
+	var errs []error
 	if o.allowedPercent < 0 || o.allowedPercent > 100 {
 		errs = append(errs, fmt.Errorf("--decision-log-allowed-percent: %d is not in 0..100", o.allowedPercent))
 	}

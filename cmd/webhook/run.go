@@ -15,19 +15,16 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/cmd/incluster"
-	"github.com/podgrace/podgrace/cmd/memory"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
@@ -39,7 +36,7 @@ import (
 
 // askAPIServer asks the API server for what it calls the webhook about (webhook.Answered), and says so.
 func askAPIServer(ctx context.Context, o *options, out io.Writer) error {
-	config, err := incluster.Config(o.kubeconfig, version.Of(version.Webhook))
+	config, err := incluster.Config(o.Kubeconfig, version.Of(version.Webhook))
 	if err != nil {
 		return err
 	}
@@ -55,22 +52,16 @@ const lastLines = 2 * time.Second
 
 // run serves until the context ends.
 func run(ctx context.Context, o *options, out io.Writer) error {
-	log := o.log.New(out)
-	klog.SetLogger(log)
-	ctrl.SetLogger(log) // without it controller-runtime keeps every request's logger for its first 30 s
-	program := version.Of(version.Webhook)
-	log.Info("starting", program.Pairs()...)
-	memory.Bound(o.memoryLimit)
-
+	log, program := o.Begin(version.Webhook, out)
 	fromFiles, err := policyfile.Load(o.policies...) // first: what is wrong here needs no API server to be told
 	if err != nil {
 		return fmt.Errorf("read policies: %w", err)
 	}
-	config, err := incluster.Config(o.kubeconfig, program)
+	config, err := incluster.Config(o.Kubeconfig, program)
 	if err != nil {
 		return err
 	}
-	if err := checkAPIServer(ctx, config, o.namespace, log); err != nil {
+	if err := checkAPIServer(ctx, config, o.Namespace, log); err != nil {
 		return err
 	}
 	source, err := certificates(config, o)
@@ -107,7 +98,7 @@ func certificates(config *rest.Config, o *options) (certs.Source, error) {
 	if o.certMode == certModeFiles {
 		return certs.Files(o.certDir)
 	}
-	return certs.SelfManaged(config, o.namespace, o.dnsNames, o.timing)
+	return certs.SelfManaged(config, o.Namespace, o.dnsNames, o.timing)
 }
 
 // clientCA is nil where nobody is asked for a certificate.
@@ -133,18 +124,16 @@ func newManager(config *rest.Config, o *options, source certs.Source, clients *c
 	}
 	known := lookup.CacheOptions()
 	known.DefaultWatchErrorHandler = lookup.NewWatchErrorHandler(metrics.Registry)
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	mgr, err := ctrl.NewManager(config, o.Listen(ctrl.Options{
 		Scheme: webhook.NewScheme(),
 		Logger: log,
 		Cache:  known,
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
-			Host:    o.bindAddress,
+			Host:    o.BindAddress,
 			Port:    o.port,
 			TLSOpts: tlsOptions,
 		}),
-		HealthProbeBindAddress: incluster.Address(o.bindAddress, o.healthPort),
-		Metrics:                metricsserver.Options{BindAddress: incluster.Address(o.bindAddress, o.metricsPort)},
-	})
+	}))
 	if err != nil {
 		return nil, setUpError(err)
 	}
@@ -160,7 +149,7 @@ func setUpError(err error) error {
 }
 
 // reviewAddress is where API servers call.
-func reviewAddress(o *options) string { return net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)) }
+func reviewAddress(o *options) string { return net.JoinHostPort(o.BindAddress, strconv.Itoa(o.port)) }
 
 func policySource(o *options) string {
 	if len(o.policies) > 0 {

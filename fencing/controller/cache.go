@@ -1,9 +1,6 @@
 package controller
 
 import (
-	"errors"
-	"net/http"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -12,7 +9,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/informer"
@@ -65,15 +61,5 @@ func CacheOptions() cache.Options {
 			&v1alpha1.FencePolicy{}: {Transform: func(in any) (any, error) { return in, nil }},
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),
-	}
-}
-
-// Synced says whether all informers have synced.
-func Synced(informers cache.Cache) healthz.Checker {
-	return func(req *http.Request) error {
-		if !informers.WaitForCacheSync(req.Context()) {
-			return errors.New("the informers have not synced")
-		}
-		return nil
 	}
 }

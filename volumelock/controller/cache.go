@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"errors"
-	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +11,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/informer"
@@ -27,16 +24,6 @@ func NewScheme() *runtime.Scheme {
 		utilruntime.Must(add(scheme))
 	}
 	return scheme
-}
-
-// Synced says whether all informers have synced.
-func Synced(informers cache.Cache) healthz.Checker {
-	return func(req *http.Request) error {
-		if !informers.WaitForCacheSync(req.Context()) {
-			return errors.New("the informers have not synced")
-		}
-		return nil
-	}
 }
 
 // CacheOptions strip objects to what informers are asked for: where to look, and how many there are (Census). What is decided by is read whole, from the API server itself, but for
