@@ -17,10 +17,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/guard"
@@ -50,7 +54,11 @@ type outOfStep struct {
 // newOutOfStep makes the replicas and the pods: those whose name begins with held have a finalizer.
 func newOutOfStep(t *testing.T, node string, names ...string) *outOfStep {
 	t.Helper()
-	s := shared.Get(t)
+	return newOutOfStepIn(t, shared.Get(t), node, names...)
+}
+
+func newOutOfStepIn(t *testing.T, s *suite.Suite, node string, names ...string) *outOfStep {
+	t.Helper()
 	o := &outOfStep{ground: &ground{Suite: s, namespace: s.Namespace(t)}, fresh: s.Webhook, pods: map[string]*corev1.Pod{}}
 	o.node = o.ground.node(t, node)
 	for _, name := range names {
@@ -110,7 +118,7 @@ func told(all []answered) string {
 // One replica decides by an older policy: it lets the first step of a force delete pass, which stores a grace of 0. Of what
 // was stored nobody can make a removal at the replica that has.
 func TestReplicasOutOfStep(t *testing.T) {
-	o := newOutOfStep(t, "out-of-step", "p", "held", "by-kubelet")
+	o := newOutOfStep(t, "out-of-step", "p", "held", "by-kubelet", "by-command")
 	p := o.halfDone(t, "p")
 	status := func(change func(*corev1.Pod)) error {
 		now := o.stays(t, p, "what went before")
@@ -209,6 +217,14 @@ func TestReplicasOutOfStep(t *testing.T) {
 		o.gone(t, pod, "its kubelet's delete")
 	})
 
+	t.Run("kubectl podgrace confirm", func(t *testing.T) {
+		pod := o.halfDone(t, "by-command")
+		if err := o.confirms().ConfirmPod(t.Context(), pod, suite.Confirmation(pod)); err != nil {
+			t.Error(err)
+		}
+		o.gone(t, pod, "its confirmation")
+	})
+
 	t.Run("confirmation", func(t *testing.T) {
 		confirm := `{"metadata":{"annotations":{"` + guard.AnnotationConfirmForceDelete + `":"` + suite.Confirmation(p) + `"}}}`
 		wantRefused(t, "a confirmation without the right", o.patch(t, o.remover(t, "trainee"), p, confirm), "you need the verb force-delete on pods.podgrace.dev in "+o.namespace)
@@ -283,6 +299,46 @@ func TestNextPodOfTheName(t *testing.T) {
 	}
 	wantRefused(t, "the update", err, "pod "+o.namespace+"/p is being force-deleted, and an update would remove it, or the next pod of its name: nothing was written", "kubectl podgrace confirm -n "+o.namespace+" p removes it")
 	o.stays(t, next, "an update of the pod that had its name before")
+}
+
+// What a confirmation removes is the pod that was confirmed, also where another one has its name by the time that it was reviewed. An API server that has a watch cache has most updates reviewed by what that says,
+// and looks again where another pod is there then. While it has none, as when it starts, it does not.
+func TestConfirmationIsNotOfTheNextPod(t *testing.T) {
+	uncached := &suite.Shared{Tier: shared.Tier, Options: cluster.Options{APIServerArgs: []string{"--watch-cache=false"}}}
+	t.Cleanup(func() {
+		if err := uncached.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	o := newOutOfStepIn(t, uncached.Get(t), "confirmed-once", "p")
+	p := o.halfDone(t, "p")
+	reviewed := newHold(t)
+	o.meanwhile(func(r *admissionv1.AdmissionRequest) {
+		if r.Operation == admissionv1.Update && r.Name == "p" {
+			reviewed.wait()
+		}
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- o.confirms().ConfirmPod(t.Context(), p, suite.Confirmation(p)) }()
+	select {
+	case <-reviewed.waits:
+	case err := <-ended:
+		t.Fatalf("the confirmation was not reviewed: %v", err)
+	}
+	if err := o.kubelet(t, o.node).Delete(t.Context(), p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID}); err != nil {
+		t.Fatal(err)
+	}
+	next := o.runs(t, o.node, "p")
+	reviewed.release()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "pod "+o.namespace+"/p was replaced meanwhile, it is another one now (UID "+string(next.UID)+"): nothing was changed") {
+		t.Errorf("got %v", err)
+	}
+	o.stays(t, next, "a confirmation of the pod that had its name before")
+}
+
+// confirms is what kubectl podgrace confirm writes by.
+func (g *ground) confirms() *confirm.Client {
+	return &confirm.Client{Kube: kubernetes.NewForConfigOrDie(g.Config), Dynamic: dynamic.NewForConfigOrDie(g.Config), Clock: clock.RealClock{}}
 }
 
 // The API server writes to a pod before it deletes it for an eviction: of one of which a force delete is half done nothing would be left. The

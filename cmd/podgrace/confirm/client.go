@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -32,7 +33,7 @@ import (
 // Client reads and writes a cluster.
 type Client struct {
 	Kube kubernetes.Interface
-	// Dynamic reads and writes Podgrace's own kinds. nil: a confirmed node gets no FenceReceipt.
+	// Dynamic reads and writes Podgrace's own kinds, and what is put back whole. nil: a confirmed node gets no FenceReceipt.
 	Dynamic dynamic.Interface
 	Clock   clock.PassiveClock
 }
@@ -233,25 +234,59 @@ func (c *Client) May(ctx context.Context, rights []Right) (Permission, error) {
 	return p, nil
 }
 
-// ConfirmPod is of Writer. A UID in a patch is a precondition: it can't be changed.
+// ConfirmPod is of Writer. What it writes is for this very pod, also where that is removed by it, and another one takes its name meanwhile.
 func (c *Client) ConfirmPod(ctx context.Context, pod *corev1.Pod, text string) error {
-	patch, err := annotation(map[string]any{"uid": pod.UID}, guard.AnnotationConfirmForceDelete, text)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return c.confirmPod(ctx, pod, text) })
+	switch another := (replacedError{}); {
+	case err == nil:
+		c.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, "it was confirmed that this pod may be force-deleted, although it may run twice then")
+		return nil
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("pod %s is gone meanwhile: nothing was changed", podName(pod))
+	case errors.As(err, &another):
+		return fmt.Errorf("pod %s was replaced meanwhile, it is another one now (UID %s): nothing was changed", podName(pod), another.uid)
+	}
+	return fmt.Errorf("write the confirmation to pod %s: %w", podName(pod), err)
+}
+
+// replacedError says that another pod has the name.
+type replacedError struct{ uid types.UID }
+
+func (e replacedError) Error() string { return "another pod has its name, of UID " + string(e.uid) }
+
+// confirmPod writes what a pod says as it is now. A patch names the version that it is for: one that removes the pod has to be a PUT (guard.RemovedByUpdate), which puts back what was read, whatever this program knows of it.
+func (c *Client) confirmPod(ctx context.Context, pod *corev1.Pod, text string) error {
+	now, err := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return err
+	case now.UID != pod.UID:
+		return replacedError{now.UID}
+	case guard.RemovedByUpdate(now):
+		return c.replacePod(ctx, now, text)
+	}
+	patch, err := annotation(map[string]any{"uid": pod.UID, "resourceVersion": now.ResourceVersion}, guard.AnnotationConfirmForceDelete, text)
 	if err != nil {
 		return err
 	}
 	_, err = c.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	if err == nil {
-		c.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, "it was confirmed that this pod may be force-deleted, although it may run twice then")
-		return nil
-	}
-	now, getErr := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return err
+}
+
+func (c *Client) replacePod(ctx context.Context, pod *corev1.Pod, text string) error {
+	all := c.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(pod.Namespace)
+	now, err := all.Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(getErr):
-		return fmt.Errorf("pod %s is gone meanwhile: nothing was changed", podName(pod))
-	case getErr == nil && now.UID != pod.UID:
-		return fmt.Errorf("pod %s was replaced meanwhile, it is another one now (UID %s): nothing was changed", podName(pod), now.UID)
+	case err != nil:
+		return err
+	case now.GetUID() != pod.UID:
+		return replacedError{now.GetUID()}
 	}
-	return fmt.Errorf("write the confirmation to pod %s: %w", podName(pod), err)
+	if err := unstructured.SetNestedField(now.Object, text, "metadata", "annotations", guard.AnnotationConfirmForceDelete); err != nil {
+		return fmt.Errorf("annotate it: %w", err)
+	}
+	_, err = all.Update(ctx, now, metav1.UpdateOptions{FieldManager: fieldManager})
+	return err
 }
 
 // ConfirmNode is of Writer.

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -194,12 +195,57 @@ func patched(t *testing.T, kube *kubefake.Clientset) (all []map[string]any) {
 
 func TestConfirmPod(t *testing.T) {
 	p := pod().Pod
+	p.ResourceVersion = "7"
 	c, kube := client(p)
 	if err := c.ConfirmPod(t.Context(), p, "text"); err != nil {
 		t.Fatal(err)
 	}
-	want := []map[string]any{{"uid": string(p.UID), "annotations": map[string]any{guard.AnnotationConfirmForceDelete: "text"}}}
+	want := []map[string]any{{"uid": string(p.UID), "resourceVersion": "7", "annotations": map[string]any{guard.AnnotationConfirmForceDelete: "text"}}}
 	if diff := cmp.Diff(want, patched(t, kube)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// forceDeletedHalfWay is a pod that any update removes, with a field that this program does not know.
+func forceDeletedHalfWay() (*corev1.Pod, *unstructured.Unstructured) {
+	p := pod().Pod
+	p.Finalizers, p.DeletionTimestamp, p.DeletionGracePeriodSeconds, p.ResourceVersion = nil, &metav1.Time{Time: now}, new(int64(0)), "7"
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
+	if err != nil {
+		panic(err)
+	}
+	u := &unstructured.Unstructured{Object: object}
+	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	object["spec"].(map[string]any)["later"] = "unknown"
+	return p, u
+}
+
+// A pod that is removed by its confirmation is put back whole, by its UID: a patch would remove who has its name by then.
+func TestConfirmPodThatIsRemovedByIt(t *testing.T) {
+	p, stored := forceDeletedHalfWay()
+	c, kube := client(p)
+	others := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), stored)
+	c.Dynamic = others
+	if err := c.ConfirmPod(t.Context(), p, "text"); err != nil {
+		t.Fatal(err)
+	}
+	var put []clienttesting.Action
+	for _, a := range others.Actions() {
+		if a.GetVerb() == "update" {
+			put = append(put, a)
+		}
+	}
+	if len(put) != 1 || len(patched(t, kube)) != 0 {
+		t.Fatalf("%d times put, patched %v", len(put), patched(t, kube))
+	}
+	want := stored.DeepCopy()
+	want.SetAnnotations(map[string]string{guard.AnnotationConfirmForceDelete: "text"})
+	for k, v := range p.Annotations {
+		if err := unstructured.SetNestedField(want.Object, v, "metadata", "annotations", k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, put[0].(clienttesting.UpdateAction).GetObject()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -212,8 +258,10 @@ func TestConfirmPodFails(t *testing.T) {
 		err  error
 		says string
 	}{
-		"gone":      {nil, apierrors.NewNotFound(schema.GroupResource{}, "db-0"), "pod shop/db-0 is gone meanwhile"},
-		"replaced":  {[]runtime.Object{successor}, apierrors.NewInvalid(schema.GroupKind{}, "db-0", nil), "was replaced meanwhile, it is another one now (UID another)"},
+		"gone":      {nil, nil, "pod shop/db-0 is gone meanwhile"},
+		"going":     {[]runtime.Object{pod().Pod}, apierrors.NewNotFound(schema.GroupResource{}, "db-0"), "pod shop/db-0 is gone meanwhile"},
+		"replaced":  {[]runtime.Object{successor}, nil, "was replaced meanwhile, it is another one now (UID another)"},
+		"written":   {[]runtime.Object{pod().Pod}, conflict, "write the confirmation to pod shop/db-0: Operation cannot be fulfilled"},
 		"forbidden": {[]runtime.Object{pod().Pod}, forbidden, "write the confirmation to pod shop/db-0: things"},
 	} {
 		t.Run(name, func(t *testing.T) {

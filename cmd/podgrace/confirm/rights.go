@@ -13,11 +13,15 @@ import (
 const group = "podgrace.dev"
 
 // podRights are what it takes to confirm a force delete: the verb that the API server asks for when the annotation is written
-// (deploy/webhook/policies.yaml), and the annotation.
+// (deploy/webhook/policies.yaml), and the annotation, which Client.ConfirmPod writes in one of two ways.
 func podRights(pod *corev1.Pod) []Right {
+	verb := "patch"
+	if guard.RemovedByUpdate(pod) {
+		verb = "update"
+	}
 	return []Right{
 		{Verb: guard.ConfirmVerb, Group: group, Resource: "pods", Namespace: pod.Namespace, Name: pod.Name},
-		{Verb: "patch", Resource: "pods", Namespace: pod.Namespace, Name: pod.Name},
+		{Verb: verb, Resource: "pods", Namespace: pod.Namespace, Name: pod.Name},
 	}
 }
 

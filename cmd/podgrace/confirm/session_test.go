@@ -95,6 +95,7 @@ func TestSession(t *testing.T) {
 		"dry run":             {dryRun: true, want: true, says: "would set podgrace.dev/confirm-force-delete=3fa85f64"},
 		"dry run and yes":     {yes: true, dryRun: true, want: true, says: "Dry run"},
 		"not permitted":       {yes: true, change: func(f *fake) { f.lacks = true }, says: "alice may not confirm this, and lacks: force-delete on pods.podgrace.dev in namespace shop"},
+		"removed by it":       {yes: true, change: func(f *fake) { f.pod.Pod, _ = forceDeletedHalfWay(); f.lacks = true }, says: "lacks: force-delete on pods.podgrace.dev in namespace shop, update on pods in namespace shop."},
 		"already confirmed":   {change: func(f *fake) { confirmPod(0)(&f.pod) }, want: true, says: "is confirmed already"},
 		"finished":            {change: func(f *fake) { f.pod.Pod.Status.Phase = corev1.PodSucceeded }, want: true, says: "NOT NEEDED"},
 		"pod replaced":        {in: "db-0\n", change: func(f *fake) { f.err = errors.New("replaced") }, written: wrotePod, says: "replaced"},
