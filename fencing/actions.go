@@ -62,11 +62,13 @@ type (
 		Node  v1alpha1.BootReference
 		Value string
 	}
-	// DeletePod deletes a pod with grace period 0, where its UID is this one. That is confirmed as long as its node is not heard of after the Heartbeat.
+	// DeletePod deletes a pod with grace period 0, where its UID is this one. That is confirmed as long as its node is not heard of after the Heartbeat. Where a force delete was CutOff any update of
+	// the pod removes it, or the next one of its name (guard.RemovedByUpdate), so that it is confirmed only if it can't be deleted without.
 	DeletePod struct {
 		Node      v1alpha1.BootReference
 		Pod       v1alpha1.PodReference
 		Heartbeat time.Time
+		CutOff    bool
 	}
 	// AddTaint taints the Node, where its UID is this one, with node.kubernetes.io/out-of-service=podgrace-fence:NoExecute.
 	AddTaint struct{ Node v1alpha1.BootReference }

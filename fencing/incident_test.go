@@ -374,10 +374,14 @@ func TestForceDeleteThatWasCutOff(t *testing.T) {
 	w.machines[1].Pods = []fencing.Pod{
 		{Namespace: "shop", Name: "cut-off", UID: "cut-off", Protected: true, Deleting: true, Forced: true},
 		{Namespace: "shop", Name: "held", UID: "held", Protected: true, Deleting: true, Forced: true, Held: true},
+		{Namespace: "shop", Name: "deleting", UID: "deleting", Protected: true, Deleting: true},
 	}
 	w.until(40, func() bool { return reaches(v1alpha1.FenceReleased)(w) })
 	if pods := w.machines[1].Pods; len(pods) != 1 || pods[0].Name != "held" {
 		t.Errorf("there are %+v", pods)
+	}
+	if !slices.Equal(w.cutOff, []string{"cut-off"}) {
+		t.Errorf("%v are deleted without being confirmed first", w.cutOff)
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *step) releaseOfStorage(r *v1alpha1.FenceReceipt) {
 			bound = append(bound, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, why))
 			continue
 		}
-		actions = append(actions, DeletePod{Node: boot, Pod: p.Reference(), Heartbeat: n.Heartbeat})
+		actions = append(actions, DeletePod{Node: boot, Pod: p.Reference(), Heartbeat: n.Heartbeat, CutOff: p.Forced})
 		names = append(names, p.Namespace+"/"+p.Name)
 	}
 	slices.Sort(names)
@@ -159,7 +159,7 @@ func (s *step) releaseAll(taint bool) {
 	}
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected && !p.left() {
-			actions = append(actions, DeletePod{Node: boot, Pod: p.Reference(), Heartbeat: n.Heartbeat})
+			actions = append(actions, DeletePod{Node: boot, Pod: p.Reference(), Heartbeat: n.Heartbeat, CutOff: p.Forced})
 			names = append(names, p.Namespace+"/"+p.Name)
 		}
 	}

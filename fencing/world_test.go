@@ -80,7 +80,8 @@ type world struct {
 	// what fails in this round
 	unread, cached, refuse bool
 	// check is called with each action, before it is carried out, and with each status that is stored.
-	check func(*v1alpha1.Fence, fencing.Action)
+	check  func(*v1alpha1.Fence, fencing.Action)
+	cutOff []string // pods that were deleted as ones of which a force delete was cut off
 }
 
 // pending is a call that goes on.
@@ -322,6 +323,9 @@ func (w *world) carryOut(x *v1alpha1.Fence, a fencing.Action) {
 			m.ConfirmOff = a.Value
 		}
 	case fencing.DeletePod:
+		if a.CutOff {
+			w.cutOff = append(w.cutOff, a.Pod.Name)
+		}
 		m := w.machine(a.Node.Name)
 		m.Pods = slices.DeleteFunc(slices.Clone(m.Pods), func(p fencing.Pod) bool { return p.UID == a.Pod.UID })
 	case fencing.AddTaint:

@@ -194,16 +194,23 @@ func (f *Fencer) asConfirmed(ctx context.Context, a fencing.ConfirmOff) bool {
 
 // deletePod deletes by the removal guard's own road. It is confirmed first, in the fencer's name: by that the API server lets it through while no webhook answers, which
 // could look the receipt up. Where one answers, that is void once the node is heard of: this fencer may have been paused since it decided, and what is confirmed lasts for an hour.
-// Where it can't be confirmed it is deleted all the same, by the receipt: whoever may write to the pod can fill its annotations up to the limit.
+// Where it can't be confirmed it is deleted all the same, by the receipt: whoever may write to the pod can fill its annotations up to the limit. One that its confirmation removes is deleted by the receipt first.
 func (f *Fencer) deletePod(ctx context.Context, a fencing.DeletePod) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}}
 	confirmation := guard.ConfirmPod(pod, guard.Node{State: guard.NodePresent, Heartbeat: a.Heartbeat}, f.Clock.Now())
-	refused := f.patch(ctx, pod.DeepCopy(), a.Pod.UID, guard.AnnotationConfirmForceDelete, confirmation)
-	err := f.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &a.Pod.UID})
-	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, or another one has its name
+	remove := func() error {
+		err := f.Client.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0), client.Preconditions{UID: &a.Pod.UID})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one has its name
+			return nil
+		}
+		return err
+	}
+	if a.CutOff && remove() == nil {
 		return nil
-	case refused != nil:
+	}
+	refused := f.patch(ctx, pod.DeepCopy(), a.Pod.UID, guard.AnnotationConfirmForceDelete, confirmation)
+	err := remove()
+	if err != nil && refused != nil {
 		return errors.Join(err, fmt.Errorf("confirm it: %w", refused))
 	}
 	return err

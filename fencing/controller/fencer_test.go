@@ -272,6 +272,37 @@ func TestPodsAreConfirmedFirst(t *testing.T) {
 	}
 }
 
+// A pod of which a force delete was cut off is removed by whatever is written to it, or the next one of its name is: it is deleted by the receipt, and confirmed only where that is refused.
+func TestPodsThatAreHalfDeleted(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+		var done []string
+		c := newCluster(t, interceptor.Funcs{
+			Patch: func(ctx context.Context, kube client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				done = append(done, "confirm")
+				return kube.Patch(ctx, o, patch, opts...)
+			},
+			Delete: func(ctx context.Context, kube client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				done = append(done, "delete")
+				if refused && len(done) == 1 {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "db-0", errors.New("no webhook answers"))
+				}
+				return kube.Delete(ctx, o, opts...)
+			},
+		}, pod)
+		if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}, CutOff: true}); err != nil {
+			t.Error(err)
+		}
+		want := []string{"delete"}
+		if refused {
+			want = []string{"delete", "confirm", "delete"}
+		}
+		if !slices.Equal(done, want) {
+			t.Errorf("refused first: %t: %v, want %v", refused, done, want)
+		}
+	}
+}
+
 // A pod whose annotations its tenant has filled up, so that it can't be confirmed, is deleted by the receipt alone.
 func TestPodsThatCantBeConfirmed(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1"}}
