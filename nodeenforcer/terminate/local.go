@@ -17,6 +17,8 @@ type local struct {
 	restarts int
 	// containers that have processes, as last seen.
 	containers []container
+	// unheard are those that had none any more before the result of their signal came.
+	unheard []container
 }
 
 // container is one run of a container: a restarted one has another id.
@@ -159,12 +161,31 @@ func (s *State) stopping(now time.Duration) bool {
 	})
 }
 
+// leave drops the containers that are not seen any more.
+func (s *State) leave(seen []Seen) {
+	s.local.containers = slices.DeleteFunc(s.local.containers, func(c container) bool {
+		if slices.ContainsFunc(seen, func(s Seen) bool { return s.ID == c.id }) {
+			return false
+		}
+		if c.stage == terming || c.stage == killing {
+			s.local.unheard = append(s.local.unheard, c)
+		}
+		return true
+	})
+}
+
+// container of which a result has come; nil: nobody waits for it. What is written to one that has left already changes nothing.
 func (s *State) container(id string, at stage) *container {
-	i := slices.IndexFunc(s.local.containers, func(c container) bool { return c.id == id && c.stage == at })
-	if i < 0 {
-		return nil
+	is := func(c container) bool { return c.id == id && c.stage == at }
+	if i := slices.IndexFunc(s.local.containers, is); i >= 0 {
+		return &s.local.containers[i]
 	}
-	return &s.local.containers[i]
+	if i := slices.IndexFunc(s.local.unheard, is); i >= 0 {
+		c := s.local.unheard[i]
+		s.local.unheard = slices.Delete(s.local.unheard, i, i+1)
+		return &c
+	}
+	return nil
 }
 
 func (e Termed) learn(s *State, now time.Duration) []Action {

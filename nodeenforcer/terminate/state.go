@@ -67,7 +67,7 @@ func Next(s State, now time.Duration, e Event) (State, []Action) {
 	if s.phase == finished {
 		return s, nil
 	}
-	s.local.containers = slices.Clone(s.local.containers)
+	s.local.containers, s.local.unheard = slices.Clone(s.local.containers), slices.Clone(s.local.unheard)
 	now = max(now, s.latest)
 	s.latest = now
 	actions := e.learn(&s, now)
@@ -303,9 +303,7 @@ func (e Saw) learn(s *State, now time.Duration) (actions []Action) {
 		return actions
 	}
 	v.seen, v.blind, v.podGone = true, false, e.PodGone
-	s.local.containers = slices.DeleteFunc(s.local.containers, func(c container) bool {
-		return !slices.ContainsFunc(e.Containers, func(seen Seen) bool { return seen.ID == c.id })
-	})
+	s.leave(e.Containers)
 	for _, seen := range e.Containers {
 		if !slices.ContainsFunc(s.local.containers, func(c container) bool { return c.id == seen.ID }) {
 			actions = append(actions, s.appear(seen, now)...)
