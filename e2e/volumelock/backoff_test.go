@@ -28,10 +28,10 @@ func (l *lab) failures(ctx context.Context, pod *corev1.Pod, text string) (n int
 }
 
 // A pod whose volume another node holds is told so, and has it soon after it is free. Beside it another attacher's error stands all the time: after each try that fails at once the attach/detach
-// controller waits for twice as long, and its pod still waits when both volumes are attached.
+// controller waits for twice as long, and its pod still waits when both volumes are attached. It is not run beside other tests: the volume lock of each is for all volumes of the driver, and as none
+// follows a Lease each says the error once, one after the other.
 func TestErrorIsNoDelay(t *testing.T) {
 	const beside = "beside.example.org"
-	t.Parallel()
 	l := newLab(t, "backoff", iscsi)
 	l.adopted(t, beside)
 	l.start(t)
