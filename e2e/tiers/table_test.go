@@ -112,7 +112,7 @@ func TestFailures(t *testing.T) {
 	}
 	want := strings.Join([]string{
 		"FAILED TESTS",
-		"p A/b                unit  p_test.go:5: 58.5 s: shown ... p_test.go:7: got 1",
+		"p A/b                unit  p_test.go:5: 58.5 s: shown ... p_test.go:6: 61.0 s: off ... p_test.go:7: got 1",
 		"q outside its tests  unit  kind: no docker",
 		"r outside its tests  unit  panic: test timed out after 45m0s running tests: A (18m0s)",
 		"", "",
@@ -123,6 +123,22 @@ func TestFailures(t *testing.T) {
 	}
 	if got := failures(rows[1:]); got != "" {
 		t.Errorf("nothing failed: got %q", got)
+	}
+}
+
+// A test that logs its steps may fail at any of them, and what fails it looks as a step does: CI's last lines are all that some readers have.
+func TestSaid(t *testing.T) {
+	long := strings.Repeat("word ", 100)
+	for name, tc := range map[string]struct{ output, want string }{
+		"nothing":                     {"=== RUN   A\n--- FAIL: A (0.1s)\n", "=== RUN A"},
+		"one line":                    {"    a_test.go:1: x\n", "a_test.go:1: x"},
+		"in the midst":                {"    a_test.go:1: step\n    a_test.go:2: got 1, want 2\n    a_test.go:3: step\n", "a_test.go:1: step ... a_test.go:2: got 1, want 2 ... a_test.go:3: step"},
+		"the cause stands at the end": {"    a_test.go:1: " + long + "cause\n", "a_test.go:1: " + long[:107] + " [...] " + (long + "cause")[len(long)+5-180:]},
+		"too many":                    {"    a_test.go:1: first\n" + strings.Repeat("    a_test.go:2: step\n", 100) + "    a_test.go:3: last\n", "a_test.go:1: first" + strings.Repeat(" ... a_test.go:2: step", 35) + " ... a_test.go:3: last"},
+	} {
+		if got := said(tc.output); got != tc.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, tc.want)
+		}
 	}
 }
 

@@ -49,24 +49,35 @@ type failure struct {
 // told is a line by which a test says why it fails, or what it does (testing.T).
 var told = regexp.MustCompile(`^\S+\.go:[0-9]+: `)
 
-// said is what a test told itself, as it fits in a table: the first line, and the last one, since a test that logs its steps says at the end why it stopped. One that told nothing
-// is explained by the first line of its output that is not go test's own: what libraries print.
+// saidAtMost is how long all is that a test said, in characters, but for its first and its last line.
+const saidAtMost = 600
+
+// said is what a test told itself, as it fits in a table: all its lines, since what it only logs looks like that which fails it, and where they are too many the first one
+// and the last ones, since a test that logs its steps says at the end why it stopped. One that told nothing is explained by the first line of its output that is not go test's own:
+// what libraries print.
 func said(output string) string {
-	var printed, first, last string
+	printed := ""
+	var lines []string
 	for line := range strings.Lines(output) {
 		line = inTable(line)
 		switch {
 		case line == "" || strings.HasPrefix(line, "--- "):
 		case told.MatchString(line):
-			first, last = cmp.Or(first, line), line
+			lines = append(lines, line)
 		default:
 			printed = cmp.Or(printed, line)
 		}
 	}
-	if first != last {
-		return first + " ... " + last
+	if len(lines) == 0 {
+		return printed
 	}
-	return cmp.Or(first, printed)
+	last, room := len(lines)-1, saidAtMost
+	for ; last > 1; last-- {
+		if room -= utf8.RuneCountInString(lines[last-1]); room < 0 {
+			break
+		}
+	}
+	return strings.Join(slices.Delete(lines, min(1, last), last), " ... ")
 }
 
 // saidAtLast explains the end of a package outside its tests: by its panic, with the tests that ran then, else by its last line that is not go test's own. The first ones
@@ -85,10 +96,14 @@ func saidAtLast(output string) string {
 	return last
 }
 
-// inTable is a text as one line that fits in a table.
+// inTable is a text as one line that fits in a table: an error's first words tell where it was met, and its last ones the cause.
 func inTable(text string) string {
-	line := strings.Join(strings.Fields(text), " ")
-	return string([]rune(line)[:min(utf8.RuneCountInString(line), 200)])
+	const first, last = 120, 180
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) <= first+last {
+		return string(line)
+	}
+	return string(line[:first]) + " [...] " + string(line[len(line)-last:])
 }
 
 // blamed leaves out the tests that failed by a subtest of theirs alone, as far as one can see: those that said nothing themselves.
