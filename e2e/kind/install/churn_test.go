@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ const churnNode = "churn"
 // churn makes and force-deletes pods without pause until it is stopped. Each asks both webhooks: one that could not be
 // asked shows as a pod without its minimum of grace, or as a refused delete.
 type churn struct {
+	begun  time.Time
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 	mu     sync.Mutex
@@ -33,12 +35,12 @@ func (w *world) startChurn(t *testing.T) *churn {
 	t.Helper()
 	ns := w.churnNamespace(t)
 	ctx, stop := context.WithCancel(t.Context())
-	c := &churn{stop: stop}
+	c := &churn{begun: time.Now(), stop: stop}
 	for worker := range churnWorkers {
 		c.wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				// Not ctx: the last pod is not cut off halfway.
-				c.note(w.comeAndGo(context.WithoutCancel(ctx), ns, fmt.Sprintf("churn-%d-%d", worker, i)))
+				c.note(time.Now(), w.comeAndGo(context.WithoutCancel(ctx), ns, fmt.Sprintf("churn-%d-%d", worker, i)))
 			}
 		})
 	}
@@ -65,12 +67,13 @@ func (w *world) churnNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-func (c *churn) note(err error) {
+// note counts a pod that was begun then. When and for how long something failed tells a call that nobody answered in time from a connection that was cut off.
+func (c *churn) note(begun time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pods++
 	if err != nil {
-		c.failed = append(c.failed, err)
+		c.failed = append(c.failed, fmt.Errorf("%.1f s after the churn began, for %.3f s: %w", begun.Sub(c.begun).Seconds(), time.Since(begun).Seconds(), err))
 	}
 }
 

@@ -113,6 +113,10 @@ func (w *world) upgradeUnderChurn(t *testing.T, i installer, mode string) {
 	for _, err := range failed {
 		t.Error(err)
 	}
+	if len(failed) > 0 {
+		t.Logf("the replicas: %s", w.states(t))
+		t.Log(w.state())
+	}
 	w.lab.Logf("%s: upgrade under churn: %d pods made and force-deleted, %d failed requests", t.Name(), n, len(failed))
 }
 

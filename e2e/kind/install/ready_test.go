@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,22 @@ func (w *world) state() string {
 		text.WriteString(out + "\n")
 	}
 	return text.String()
+}
+
+// states are the replicas' containers, in a line: one that was killed has ended before.
+func (w *world) states(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, pod := range w.webhookPods(t) {
+		for _, c := range pod.Status.ContainerStatuses {
+			text := fmt.Sprintf("%s ready %t, restarted %d times", pod.Name, c.Ready, c.RestartCount)
+			if last := c.LastTerminationState.Terminated; last != nil {
+				text += fmt.Sprintf(" (%s, exit code %d)", last.Reason, last.ExitCode)
+			}
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // webhookPods are the replicas that serve.
