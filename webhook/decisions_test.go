@@ -428,28 +428,30 @@ func TestUnreadReviewsHideNothing(t *testing.T) {
 
 // A large review that is refused because time is over is logged as that alone, whatever is decided of it afterwards.
 func TestReviewThatIsLateIsLoggedOnce(t *testing.T) {
-	f := newFlooded()
-	refused, decided := make(chan struct{}), make(chan struct{})
-	handler := f.decisions.Logged("/x", func(context.Context, admission.Request) (webhook.Decision, error) {
-		<-refused
-		return webhook.Decision{Result: defaulting.Result{Policies: []string{"p"}}}, nil
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlooded()
+		refused, decided := make(chan struct{}), make(chan struct{})
+		handler := f.decisions.Logged("/x", func(context.Context, admission.Request) (webhook.Decision, error) {
+			<-refused
+			return webhook.Decision{Result: defaulting.Result{Policies: []string{"p"}}}, nil
+		})
+		in := intake.New(func(string, string, types.UID) { close(refused) }).Handler("/x", admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+			defer close(decided)
+			return handler.Handle(ctx, req)
+		}))
+		body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","object":{"a":"` + strings.Repeat("x", 300<<10) + `"}}}`
+		call := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x?timeout=1100ms", strings.NewReader(body))
+		call.Header.Set("Content-Type", "application/json")
+		recorder := httptest.NewRecorder()
+		in.ServeHTTP(recorder, call)
+		if !strings.Contains(recorder.Body.String(), "TooDear") {
+			t.Errorf("answered %s", recorder.Body)
+		}
+		<-decided
+		if got := f.lines(t); len(got) > 0 {
+			t.Errorf("logged beside the refusal: %v", got)
+		}
 	})
-	in := intake.New(func(string, string, types.UID) { close(refused) }).Handler("/x", admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
-		defer close(decided)
-		return handler.Handle(ctx, req)
-	}))
-	body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","object":{"a":"` + strings.Repeat("x", 300<<10) + `"}}}`
-	call := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x?timeout=1100ms", strings.NewReader(body))
-	call.Header.Set("Content-Type", "application/json")
-	recorder := httptest.NewRecorder()
-	in.ServeHTTP(recorder, call)
-	if !strings.Contains(recorder.Body.String(), "TooDear") {
-		t.Errorf("answered %s", recorder.Body)
-	}
-	<-decided
-	if got := f.lines(t); len(got) > 0 {
-		t.Errorf("logged beside the refusal: %v", got)
-	}
 }
 
 // What the decision log adds to a decision and its answer: of a pod that gets defaults, one in a hundred of which is logged, and of one that is refused,

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -126,70 +127,73 @@ func TestAWorkloadIsNoAbsentOwner(t *testing.T) {
 
 // Pods are counted where minDomains is short, of one namespace and one selector, once for all that ask at the same time.
 func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
-	var lists atomic.Int64
-	asked, goOn := make(chan struct{}), make(chan struct{})
-	var zones atomic.Int64
-	live := interceptor.NewClient(cluster(), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-		found, ok := list.(*corev1.PodList)
-		if !ok {
-			t.Errorf("listed %T", list)
-			return nil
-		}
-		var o client.ListOptions
-		o.ApplyOptions(options)
-		if o.Namespace != "shop" || !o.LabelSelector.Matches(labels.Set{"app": "web"}) || o.LabelSelector.Matches(labels.Set{"app": "db"}) || o.FieldSelector.String() != "spec.nodeName!=" || o.Limit == 0 {
-			t.Errorf("listed %+v", o)
-		}
-		if lists.Add(1) == 1 {
-			close(asked)
-			<-goOn
-		}
-		if o.Continue == "" { // page by page
-			found.Items, found.Continue = []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "nowhere"}}}, "next"
-			return nil
-		}
-		running := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "n1"}}
-		ended := *running.DeepCopy()
-		ended.Status.Phase = corev1.PodFailed
-		found.Items = []corev1.Pod{ended}
-		if zones.Load() == 1 {
-			found.Items = append(found.Items, running)
-		}
-		return nil
-	}})
-	node := func(name, zone string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone}}}
-	}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
-	informers := cluster(namespace("shop"), service, node("n1", "a"), node("n2", "b"))
-	e := newEngine(t, informers, live, podPolicy("p", spreading(hardly)))
-	e.Lookup.Reads = lookup.NewReads(live)
-
-	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 || lists.Load() != 0 {
-		t.Errorf("two domains are there and pods were listed %d times: %+v", lists.Load(), got)
-	}
-	if err := informers.Delete(t.Context(), node("n2", "b")); err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	for range 5 {
-		all.Go(func() {
-			if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 {
-				t.Errorf("nothing runs there: %+v", got)
+	synctest.Test(t, func(t *testing.T) {
+		var lists atomic.Int64
+		asked, goOn := make(chan struct{}), make(chan struct{})
+		var zones atomic.Int64
+		live := interceptor.NewClient(cluster(), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			found, ok := list.(*corev1.PodList)
+			if !ok {
+				t.Errorf("listed %T", list)
+				return nil
 			}
-		})
-	}
-	<-asked
-	close(goOn)
-	all.Wait()
-	if got := lists.Load(); got != 2 {
-		t.Errorf("five pods at once: %d pages were read of 2", got)
-	}
-	zones.Store(1)
-	e.Lookup.Reads = lookup.NewReads(live) // as after a moment
-	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); got.Allowed || !strings.Contains(message(got), "each already has maxSkew (1) pods") {
-		t.Errorf("a pod runs in the only domain: %+v", got)
-	}
+			var o client.ListOptions
+			o.ApplyOptions(options)
+			if o.Namespace != "shop" || !o.LabelSelector.Matches(labels.Set{"app": "web"}) || o.LabelSelector.Matches(labels.Set{"app": "db"}) || o.FieldSelector.String() != "spec.nodeName!=" || o.Limit == 0 {
+				t.Errorf("listed %+v", o)
+			}
+			if lists.Add(1) == 1 {
+				close(asked)
+				<-goOn
+			}
+			if o.Continue == "" { // page by page
+				found.Items, found.Continue = []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "nowhere"}}}, "next"
+				return nil
+			}
+			running := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "n1"}}
+			ended := *running.DeepCopy()
+			ended.Status.Phase = corev1.PodFailed
+			found.Items = []corev1.Pod{ended}
+			if zones.Load() == 1 {
+				found.Items = append(found.Items, running)
+			}
+			return nil
+		}})
+		node := func(name, zone string) *corev1.Node {
+			return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone}}}
+		}
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+		informers := cluster(namespace("shop"), service, node("n1", "a"), node("n2", "b"))
+		e := newEngine(t, informers, live, podPolicy("p", spreading(hardly)))
+		e.Lookup.Reads = lookup.NewReads(live)
+
+		if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 || lists.Load() != 0 {
+			t.Errorf("two domains are there and pods were listed %d times: %+v", lists.Load(), got)
+		}
+		if err := informers.Delete(t.Context(), node("n2", "b")); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 {
+					t.Errorf("nothing runs there: %+v", got)
+				}
+			})
+		}
+		<-asked
+		synctest.Wait() // for all to share the first one's list
+		close(goOn)
+		all.Wait()
+		if got := lists.Load(); got != 2 {
+			t.Errorf("five pods at once: %d pages were read of 2", got)
+		}
+		zones.Store(1)
+		e.Lookup.Reads = lookup.NewReads(live) // as after a moment
+		if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); got.Allowed || !strings.Contains(message(got), "each already has maxSkew (1) pods") {
+			t.Errorf("a pod runs in the only domain: %+v", got)
+		}
+	})
 }
 
 // Pods without number are not counted, and that is counted.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -156,50 +157,73 @@ func TestIntakeHoldsUpNoSmallReview(t *testing.T) {
 	}
 }
 
-// TestIntakeAnswersInTime: what of a large object could not be judged in time is refused; a small one is not to blame.
-func TestIntakeAnswersInTime(t *testing.T) {
-	_, post := serve(t, func(ctx context.Context, _ admission.Request) admission.Response {
-		<-ctx.Done()
-		return admission.Allowed("")
-	})
-	if _, got := post(answering+20*time.Millisecond, strings.NewReader(reviewOf(`{"a":"`+strings.Repeat("x", smallBody)+`"}`))); got.Allowed || got.UID != aUID || got.Result.Reason != reasonTooDear {
-		t.Errorf("a large one: %+v", got)
+// answered is what an intake says of a review to a caller that has sent all of it. In a bubble no time passes until its handler waits.
+func answered(t *testing.T, in *reader, timeout time.Duration, body string) *admissionv1.AdmissionResponse {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/?timeout="+timeout.String(), strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	in.ServeHTTP(recorder, request)
+	var review admissionv1.AdmissionReview
+	if err := json.UnmarshalCaseSensitivePreserveInts(recorder.Body.Bytes(), &review); err != nil || review.Response == nil {
+		t.Fatalf("no review: %s, %v", recorder.Body, err)
 	}
-	if _, got := post(answering+20*time.Millisecond, strings.NewReader(reviewOf(`{}`))); !got.Allowed {
-		t.Errorf("a small one: %+v", got)
-	}
+	return review.Response
 }
 
-// TestIntakeWaitsForNoLargeReview: it is refused in half the caller's patience, also where what judges it heeds nothing.
-func TestIntakeWaitsForNoLargeReview(t *testing.T) {
-	end := make(chan struct{})
-	_, post := serve(t, func(context.Context, admission.Request) admission.Response {
-		<-end
-		return admission.Allowed("")
+// TestIntakeAnswersInTime: what of a large object could not be judged in time is refused; a small one is not to blame.
+func TestIntakeAnswersInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := bounded(func(ctx context.Context, _ admission.Request) admission.Response {
+			<-ctx.Done()
+			return admission.Allowed("")
+		})
+		if got := answered(t, in, answering+20*time.Millisecond, reviewOf(`{"a":"`+strings.Repeat("x", smallBody)+`"}`)); got.Allowed || got.UID != aUID || got.Result.Reason != reasonTooDear {
+			t.Errorf("a large one: %+v", got)
+		}
+		if got := answered(t, in, answering+20*time.Millisecond, reviewOf(`{}`)); !got.Allowed {
+			t.Errorf("a small one: %+v", got)
+		}
 	})
-	large := reviewOf(`{"a":"` + strings.Repeat("x", smallBody) + `"}`)
-	if _, got := post(answering+20*time.Millisecond, strings.NewReader(large)); got.Allowed || got.UID != aUID || got.Result.Reason != reasonTooDear {
-		t.Errorf("got %+v", got)
-	}
-	close(end)
-	// What it took is given back when it ends.
-	if _, got := post(maxPatience, strings.NewReader(large)); !got.Allowed {
-		t.Errorf("the next one: %+v", got)
-	}
+}
+
+// TestIntakeWaitsForNoLargeReview: it is refused in half the caller's patience, and in time for the answer, also where what judges it heeds nothing.
+func TestIntakeWaitsForNoLargeReview(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		in := bounded(func(context.Context, admission.Request) admission.Response {
+			<-end
+			return admission.Allowed("")
+		})
+		large := reviewOf(`{"a":"` + strings.Repeat("x", smallBody) + `"}`)
+		for patience, within := range map[time.Duration]time.Duration{answering + 20*time.Millisecond: 20 * time.Millisecond, maxPatience: maxPatience / 2} {
+			begun := time.Now()
+			if got := answered(t, in, patience, large); got.Allowed || got.UID != aUID || got.Result.Reason != reasonTooDear || time.Since(begun) != within {
+				t.Errorf("after %s: %+v", time.Since(begun), got)
+			}
+		}
+		close(end)
+		// What it took is given back when it ends.
+		if got := answered(t, in, maxPatience, large); !got.Allowed {
+			t.Errorf("the next one: %+v", got)
+		}
+	})
 }
 
 // A large review that was settled in time has the answer that it was settled by, and no other one beside it.
 func TestIntakeOfWhatIsSettled(t *testing.T) {
-	_, post := serve(t, func(ctx context.Context, _ admission.Request) admission.Response {
-		if !Settle(ctx) || Settle(ctx) {
-			t.Error("it is not settled once")
+	synctest.Test(t, func(t *testing.T) {
+		in := bounded(func(ctx context.Context, _ admission.Request) admission.Response {
+			if !Settle(ctx) || Settle(ctx) {
+				t.Error("it is not settled once")
+			}
+			<-ctx.Done()
+			return admission.Allowed("")
+		})
+		if got := answered(t, in, answering+200*time.Millisecond, reviewOf(`{"a":"`+strings.Repeat("x", smallBody)+`"}`)); !got.Allowed {
+			t.Errorf("got %+v", got)
 		}
-		<-ctx.Done()
-		return admission.Allowed("")
 	})
-	if _, got := post(answering+200*time.Millisecond, strings.NewReader(reviewOf(`{"a":"`+strings.Repeat("x", smallBody)+`"}`))); !got.Allowed {
-		t.Errorf("got %+v", got)
-	}
 }
 
 // A review that makes its decoding or the decision panic is answered and counted once, and the process goes on. Of the decision controller-runtime logs it.
