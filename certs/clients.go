@@ -74,10 +74,10 @@ func (c *Clients) verify(state tls.ConnectionState) error {
 	return fmt.Errorf("the client is %q (DNS names %q), and only %q may call", leaf.Subject.CommonName, leaf.DNSNames, strings.Join(c.names, ","))
 }
 
-// dialTimeout is as long as controller-runtime's own check takes (pkg/webhook/server.go StartedChecker, 0.24.1).
+// dialTimeout is as long as controller-runtime's check takes (pkg/webhook/server.go StartedChecker, 0.24.1).
 const dialTimeout = 10 * time.Second
 
-// Check fails where the server does not answer at an address. It shows a certificate, which controller-runtime's own check does not: else
+// Check fails where the server does not answer at an address. It shows a certificate, which the server's own check does not: else
 // each look of the kubelet would be a refused handshake.
 func (c *Clients) Check(address string) func(*http.Request) error {
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: &tls.Config{

@@ -53,7 +53,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{Options: replica.DefaultOptions(), port: 9443, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), compileLimits: true, decisionLog: true, allowedPercent: 1, metricsNamespaces: 200, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
+	return &options{Options: replica.DefaultOptions(), port: 9443, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), compileLimits: true, decisionLog: true, allowedPercent: 1, metricsNamespaces: 200, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 30 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -76,7 +76,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.dnsNames, "dns-names", o.dnsNames, "names in the self-managed certificate; default: those of Service podgrace-webhook in the namespace")
 	f.BoolVar(&o.compileLimits, "compile-limits", o.compileLimits, "have the API server judge limits by itself where it can, so that they hold while the webhook is away; false: delete what it has")
 	f.DurationVar(&o.requestTimeout, "api-server-request-timeout", o.requestTimeout, "the API servers' --request-timeout: finalizers of a Node that are younger are not sure to hold it when it is deleted")
-	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while API servers are asked to close their connections")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while nodes hear that this replica is gone and API servers are asked to close their connections")
 	f.BoolVar(&o.decisionLog, "decision-log", o.decisionLog, "log each refusal and warning, as far as rate limits by namespace and kind let it through, and some of what is allowed")
 	f.IntVar(&o.allowedPercent, "decision-log-allowed-percent", o.allowedPercent, "of 100 decisions that allow, how many the decision log has")
 	f.IntVar(&o.metricsNamespaces, "metrics-namespaces", o.metricsNamespaces, "how many namespaces have series of their own in podgrace_namespace_decisions_total; the others are counted together as _other")

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
@@ -72,7 +71,8 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, o, source, clients, log)
+	end := newDrain()
+	mgr, err := newManager(config, o, source, clients, end, log)
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		decisions = webhook.NewDecisions(log, o.allowedPercent, metrics.Registry)
 		defer decisions.Flush(lastLines)
 	}
-	end := newDrain()
-	if err := setUp(ctx, mgr, o, fromFiles, source, clients, end, decisions, log); err != nil {
+	if err := setUp(ctx, mgr, o, fromFiles, source, clients, decisions, log); err != nil {
 		return err
 	}
 	ctx, cancel := end.after(ctx, o.shutdownDelay)
@@ -113,26 +112,23 @@ func clientCA(o *options) (*certs.Clients, error) {
 	return clients, nil
 }
 
-func newManager(config *rest.Config, o *options, source certs.Source, clients *certs.Clients, log logr.Logger) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o *options, source certs.Source, clients *certs.Clients, end *drain, log logr.Logger) (ctrl.Manager, error) {
 	bounds, err := tlsBounds(o.tlsMin, o.tlsSuites)
 	if err != nil {
 		return nil, err
 	}
-	tlsOptions := []func(*tls.Config){bounds, func(c *tls.Config) { c.GetCertificate = source.GetCertificate }}
+	tlsConfig := &tls.Config{NextProtos: []string{"h2"}, GetCertificate: source.GetCertificate}
+	bounds(tlsConfig)
 	if clients != nil {
-		tlsOptions = append(tlsOptions, clients.Configure)
+		clients.Configure(tlsConfig)
 	}
 	known := lookup.CacheOptions()
 	known.DefaultWatchErrorHandler = lookup.NewWatchErrorHandler(metrics.Registry)
 	mgr, err := ctrl.NewManager(config, o.Listen(ctrl.Options{
-		Scheme: webhook.NewScheme(),
-		Logger: log,
-		Cache:  known,
-		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
-			Host:    o.BindAddress,
-			Port:    o.port,
-			TLSOpts: tlsOptions,
-		}),
+		Scheme:        webhook.NewScheme(),
+		Logger:        log,
+		Cache:         known,
+		WebhookServer: newServer(reviewAddress(o), tlsConfig, end),
 	}))
 	if err != nil {
 		return nil, setUpError(err)
@@ -159,7 +155,7 @@ func policySource(o *options) string {
 }
 
 // setUp adds everything that runs to the manager.
-func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, clients *certs.Clients, end *drain, decisions *webhook.Decisions, log logr.Logger) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, clients *certs.Clients, decisions *webhook.Decisions, log logr.Logger) error {
 	store, synced, err := policies(ctx, mgr, o, fromFiles, log)
 	if err != nil {
 		return err
@@ -197,7 +193,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	if len(o.policies) == 0 {
 		engine.LivePolicies = webhook.Read(mgr.GetAPIReader())
 	}
-	engine.Register(drained{mgr.GetWebhookServer(), end})
+	engine.Register(mgr.GetWebhookServer())
 	version.NewMetric(metrics.Registry, version.Of(version.Webhook))
 	intake.NewServingMetrics(metrics.Registry, readiness.Ready, source.GetCertificate)
 	stdlog.SetFlags(0)

@@ -119,9 +119,13 @@ func TestWebhookIsNotMissed(t *testing.T) {
 	if pod.PriorityClassName != "system-cluster-critical" || len(pod.TopologySpreadConstraints) != 2 {
 		t.Errorf("class %s, spread %v", pod.PriorityClassName, pod.TopologySpreadConstraints)
 	}
-	// The program itself takes up to 30 s for what is under way (controller-runtime's GracefulShutdownTimeout).
-	if stops := container.Lifecycle.PreStop.Sleep.Seconds; stops < 5 || *pod.TerminationGracePeriodSeconds < stops+30 {
-		t.Errorf("preStop %d s of %d s", stops, *pod.TerminationGracePeriodSeconds)
+	// --shutdown-delay, and then the program takes up to 30 s for what is under way (controller-runtime's GracefulShutdownTimeout). A hook before it would use up the time in which
+	// API servers are asked to close their connections.
+	if container.Lifecycle != nil || *pod.TerminationGracePeriodSeconds < 30+30 {
+		t.Errorf("lifecycle %v, %d s", container.Lifecycle, *pod.TerminationGracePeriodSeconds)
+	}
+	if container.ReadinessProbe != nil && container.ReadinessProbe.TimeoutSeconds < 5 {
+		t.Errorf("on a node without CPU to spare no replica would be asked: %v", container.ReadinessProbe)
 	}
 	if container.LivenessProbe == nil || container.ReadinessProbe == nil || container.Resources.Requests == nil || container.Resources.Limits.Memory().IsZero() {
 		t.Error("probes or resources are missing")
