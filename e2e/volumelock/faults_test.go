@@ -57,6 +57,13 @@ func (p *pass) then(after func(write string)) {
 	p.after = after
 }
 
+// undisturbed does what may not fail for what happens: nothing is happening meanwhile, and after a write that is stored meanwhile it happens next. It may wait for nothing that the writer does.
+func (p *pass) undisturbed(do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	do()
+}
+
 // written finds what a write is about, without its name: Events and Leases are none of it.
 var written = regexp.MustCompile(`^/(?:api|apis/[^/]+)/[^/]+/(nodes|volumeattachments|volumelocks)(?:/[^/]+(/status)?)?$`)
 

@@ -61,20 +61,24 @@ func (l *lab) cutOff(t *testing.T, p *pass, pv *corev1.PersistentVolume, from, t
 		fail()
 	})
 
-	k.SetSilent(true)
-	l.taint(t, from, outOfService)
-	l.delete(t, first, client.GracePeriodSeconds(0))
-	l.Create(t, second)
+	p.undisturbed(func() { // the API server answers all that is asked once
+		k.SetSilent(true)
+		l.taint(t, from, outOfService)
+		l.delete(t, first, client.GracePeriodSeconds(0))
+		l.Create(t, second)
+	})
 	l.inUse(t, to, pv)
 	l.asked(t, pv, to)
 	l.locked(t, pv, " to say that its node is not ready", func(now *v1alpha1.VolumeLock) bool {
 		return now.UID == lock.UID && strings.Contains(now.Status.Message, "not ready")
 	})
-	l.waits(t, second, pv, from)
+	p.undisturbed(func() { l.waits(t, second, pv, from) })
 
-	l.witness.Off(from)
-	proved.Store(true)
-	l.receipt(t, from, v1alpha1.EvidencePoweredOff)
+	p.undisturbed(func() {
+		l.witness.Off(from)
+		proved.Store(true)
+		l.receipt(t, from, v1alpha1.EvidencePoweredOff)
+	})
 	l.runs(t, second, pv, to)
 	p.then(nil)
 	k.Reboot()
