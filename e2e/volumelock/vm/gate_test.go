@@ -13,12 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/e2e/vm"
+	core "github.com/podgrace/podgrace/volumelock"
 )
 
 // statusEvery is how often the other node reports: as often as heartbeats can be told apart by, which are stored in whole seconds.
@@ -218,6 +220,7 @@ func (l *lab) byForce(t *testing.T, pod *corev1.Pod) {
 	if err := l.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
+	attachments := l.follow(t, core.AttachmentName(driver, "2", other))
 	next := l.pod(t, "next", other, "two")
 	l.bound(t, next)
 	if err := l.report(ctx, "2"); err != nil {
@@ -243,7 +246,7 @@ func (l *lab) byForce(t *testing.T, pod *corev1.Pod) {
 		return l.mounted(t) == "" && len(n.Status.VolumesInUse) == 0, err
 	})
 	l.step(t, "the kubelet has unmounted it, and says so")
-	l.waits(t, other, "two", guest)
+	l.waits(t, attachments, other, "two", guest)
 	if last := l.wrote(t); last[len(last)-1] != pod.Name {
 		t.Errorf("%s wrote", last[len(last)-1])
 	}
@@ -348,18 +351,49 @@ func (l *lab) attached(t *testing.T, node, volume string) {
 	})
 }
 
-// waits returns when a node is told that it waits for another one, and checks that it does.
-func (l *lab) waits(t *testing.T, node, volume, holder string) {
+// follow returns what becomes of a VolumeAttachment from now on, version by version: an error stands in it for seconds only, which may be over before anybody asks.
+func (l *lab) follow(t *testing.T, name string) apiwatch.Interface {
 	t.Helper()
-	var a *storagev1.VolumeAttachment
-	suite.EventuallyWithin(t, soon, node+" to be told whom it waits for", func(ctx context.Context) (_ bool, err error) {
-		if a, err = l.attachment(ctx, node, volume); a != nil && a.Status.Attached {
-			t.Fatalf("node %s does not wait", node)
-		}
-		return a != nil && a.Status.AttachError != nil, err
-	})
-	if text := a.Status.AttachError.Message; !strings.Contains(text, "held by node "+holder) || !strings.Contains(text, "detached by force") {
-		t.Errorf("it is told %s", text)
+	watching, err := client.NewWithWatch(l.Config, client.Options{Scheme: l.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
 	}
-	l.step(t, node+" waits: "+a.Status.AttachError.Message)
+	versions, err := watching.Watch(t.Context(), &storagev1.VolumeAttachmentList{}, client.MatchingFields{"metadata.name": name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(versions.Stop)
+	return versions
+}
+
+// waits returns when a node has been told that it waits for another one, from which its volume was detached by force. It checks that it does in each version up to then, and up to the one that stands now.
+func (l *lab) waits(t *testing.T, versions apiwatch.Interface, node, volume, holder string) {
+	t.Helper()
+	now, err := l.attachment(t.Context(), node, volume)
+	if err != nil || now == nil {
+		t.Fatalf("the VolumeAttachment: %v, %v", now, err)
+	}
+	told, current, last, late := "", false, "nothing", time.After(soon)
+	for told == "" || !current {
+		select {
+		case event := <-versions.ResultChan():
+			a, ok := event.Object.(*storagev1.VolumeAttachment)
+			if !ok || event.Type == apiwatch.Deleted || a.Status.Attached {
+				t.Fatalf("node %s does not wait, or nobody can tell: %s %+v", node, event.Type, event.Object)
+			}
+			current = current || a.ResourceVersion == now.ResourceVersion
+			if a.Status.AttachError == nil {
+				continue
+			}
+			if last = a.Status.AttachError.Message; !strings.Contains(last, "held by node "+holder) {
+				t.Errorf("it is told %s", last)
+			}
+			if strings.Contains(last, "detached by force") { // before that has been noted, and while the holder is not heard of, it is another text
+				told = last
+			}
+		case <-late:
+			t.Fatalf("node %s is not told whom it waits for, but %s", node, last)
+		}
+	}
+	l.step(t, node+" waits: "+told)
 }
