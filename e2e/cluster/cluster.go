@@ -96,7 +96,7 @@ type Cluster struct {
 
 	mu         sync.Mutex
 	stopping   bool
-	heartbeats map[string]context.CancelFunc
+	heartbeats map[string]heartbeat
 	nodes      []interface{ Stop() error }
 	added      []string // names of nodes without a kubelet
 }
@@ -104,7 +104,7 @@ type Cluster struct {
 // Start starts a control plane and returns when it is ready. The context bounds the start only: the cluster
 // runs until Stop, or until this process ends.
 func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
-	c := &Cluster{options: options, log: options.Log, heartbeats: map[string]context.CancelFunc{}}
+	c := &Cluster{options: options, log: options.Log, heartbeats: map[string]heartbeat{}}
 	if c.log == nil {
 		c.log = io.Discard
 	}
@@ -132,12 +132,12 @@ var quiet = sync.OnceFunc(func() { ctrllog.SetLogger(logr.Discard()) })
 // Stop ends everything that this cluster started, in the reverse order, and removes its files.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
-	for _, cancel := range c.heartbeats {
-		cancel()
+	for _, h := range c.heartbeats {
+		h.stop()
 	}
 	c.stopping = true
 	nodes, added, scheduler := c.nodes, c.added, c.scheduler
-	c.nodes, c.added, c.heartbeats = nil, nil, map[string]context.CancelFunc{}
+	c.nodes, c.added, c.heartbeats = nil, nil, map[string]heartbeat{}
 	c.mu.Unlock()
 	var errs []error
 	if c.foreign {

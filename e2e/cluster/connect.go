@@ -23,7 +23,7 @@ import (
 func Connect(ctx context.Context, kubeconfig string, options Options) (_ *Cluster, err error) {
 	c := &Cluster{
 		options: Options{ControllerManager: true, Scheduler: true, Log: options.Log, Dir: options.Dir},
-		log:     options.Log, heartbeats: map[string]context.CancelFunc{}, foreign: true,
+		log:     options.Log, heartbeats: map[string]heartbeat{}, foreign: true,
 	}
 	if c.log == nil {
 		c.log = io.Discard

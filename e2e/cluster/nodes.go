@@ -45,14 +45,22 @@ func (c *Cluster) AddNode(ctx context.Context, name string, labels map[string]st
 	}, c.children()...)
 }
 
-// StopHeartbeat stops renewing the node's lease, as a partition does. With a controller manager the node
-// becomes Unknown and is tainted unreachable after its grace period.
+// heartbeat is that of one node. ended is closed once no renewal of it is under way any more.
+type heartbeat struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+// StopHeartbeat stops renewing the node's lease, as a partition does, and returns when no renewal is under way: one that were stored
+// afterwards would be a sign of life. With a controller manager the node becomes Unknown and is tainted unreachable after its grace period.
 func (c *Cluster) StopHeartbeat(name string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if cancel, ok := c.heartbeats[name]; ok {
-		cancel()
-		delete(c.heartbeats, name)
+	was, ok := c.heartbeats[name]
+	delete(c.heartbeats, name)
+	c.mu.Unlock()
+	if ok {
+		was.stop()
+		<-was.ended // without the lock: the API server may be slow
 	}
 }
 
@@ -72,31 +80,45 @@ func (c *Cluster) StartHeartbeat(ctx context.Context, name string) error {
 		return err
 	}
 	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	now := heartbeat{stop: cancel, ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before, ok := c.heartbeats[name]; ok {
-		before()
-	}
-	c.heartbeats[name] = cancel
-	go c.beat(beating, name)
+	before, ok := c.heartbeats[name]
+	c.heartbeats[name] = now
+	go func() {
+		defer close(now.ended)
+		if ok { // whoever waits for this one's end waits for that one's as well
+			before.stop()
+			<-before.ended
+		}
+		c.beat(beating, name)
+	}()
 	return nil
 }
 
-// beat renews a lease. A missed renewal is not an error: the next one follows within the grace period.
+// beat renews a lease until the context ends.
 func (c *Cluster) beat(ctx context.Context, name string) {
 	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
-	leases := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	for {
-		if lease, err := leases.Get(ctx, name, metav1.GetOptions{}); err == nil {
-			lease.Spec.RenewTime = nodeLease(name).Spec.RenewTime
-			_, _ = leases.Update(ctx, lease, metav1.UpdateOptions{})
-		}
+	for ctx.Err() == nil {
+		c.renew(context.WithoutCancel(ctx), name) // else what the client gives up may be stored all the same, later
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// renew renews a lease once. A missed renewal is not an error: the next one follows within the grace period. An API server that does not
+// answer is given up as a kubelet gives it up (cmd/kubelet/app/server.go heartbeatClientConfig.Timeout, 1.36.3).
+func (c *Cluster) renew(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatInterval)
+	defer cancel()
+	leases := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if lease, err := leases.Get(ctx, name, metav1.GetOptions{}); err == nil {
+		lease.Spec.RenewTime = nodeLease(name).Spec.RenewTime
+		_, _ = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
 }
 
