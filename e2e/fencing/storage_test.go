@@ -216,7 +216,7 @@ func TestNetworkFence(t *testing.T) {
 	storage.run(t)
 	namespace := l.Namespace(t)
 	l.Policy(t, namespace, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
-	const revoked, fails, outside, late, shared, sharer = 5, 6, 7, 8, 9, 10
+	const well, revoked, fails, outside, late, shared, sharer = 4, 5, 6, 7, 8, 9, 10
 	storage.answer(address(fails)+"/32", "rados: permission denied")
 	storage.answer(address(late)+"/32", nothing)
 	agent := &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "san"}, Spec: v1alpha1.FenceAgentSpec{
@@ -231,19 +231,26 @@ func TestNetworkFence(t *testing.T) {
 		t.Errorf("an agent whose block is none: %v", err)
 	}
 	agent.Spec.NetworkFence.AllowedCIDRs[1] = "10.9.0.0/28"
-	l.Create(t, agent)
 	patchStatus(t, l.Suite, nodeName(sharer), fmt.Sprintf(`{"status":{"addresses":[{"type":"ExternalIP","address":%q}]}}`, address(shared)))
-	web, db := map[int]*corev1.Pod{}, l.database(t, namespace, revoked)
-	for _, i := range []int{revoked, fails, outside, late, shared} {
+	silent := []int{revoked, fails, outside, late, shared}
+	for _, i := range silent { // before there is the agent, by which the fencer looks at addresses: a boot that had none when it looked first has changed them
 		ip := address(i)
 		if i == outside {
 			ip = storagesOwn
 		}
 		patchStatus(t, l.Suite, nodeName(i), fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q},{"type":"Hostname","address":%q}]}}`, ip, nodeName(i)))
-		web[i] = l.web(t, namespace, i)
+	}
+	l.Create(t, agent)
+	policy := func(i int) {
+		t.Helper()
 		p := policyOf(nodeName(i), v1alpha1.FenceModeFence, 4, nodeName(i))
 		p.Spec.Agents = []v1alpha1.FencePolicyAgent{{Name: "san", Timeout: metav1.Duration{Duration: 10 * time.Second}, Attempts: 2, Evidence: []v1alpha1.EvidenceClass{v1alpha1.EvidenceStorageRevoked}}}
 		l.Create(t, p)
+	}
+	web, db := map[int]*corev1.Pod{}, l.database(t, namespace, revoked)
+	for _, i := range silent {
+		web[i] = l.web(t, namespace, i)
+		policy(i)
 	}
 	ready := func(i int, is bool, says string) {
 		t.Helper()
@@ -270,6 +277,12 @@ func TestNetworkFence(t *testing.T) {
 	for i := range web {
 		l.StopHeartbeat(nodeName(i))
 	}
+	// The fencer looks each 10 s, and may not have seen the last renewals yet, with which all that is written counts as the kubelet's word. That another node is ready by a boot and an address
+	// that it has only now says that it has looked since.
+	policy(well)
+	ready(well, false, "or it had no InternalIP")
+	patchStatus(t, l.Suite, nodeName(well), fmt.Sprintf(`{"status":{"nodeInfo":{"bootID":"boot-2-n4"},"addresses":[{"type":"InternalIP","address":%q}]}}`, address(well)))
+	ready(well, true, "")
 	// What others write to a Node that is silent is not looked at.
 	patchStatus(t, l.Suite, nodeName(revoked), `{"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.11"}]}}`)
 
