@@ -180,10 +180,18 @@ func TestFenceIPMILAN(t *testing.T) {
 	expectPower(t, agent, m, fencing.PowerOn)
 }
 
+// ipmiAgent is one that looks so many times whether a machine is off; "0": until it is. As many seconds each of its calls of ipmitool may take, before it kills that
+// (fencing.py async_set_multi_power_fn and run_command, fence-agents 4.12): on a busy machine that could be one that was about to succeed.
+func ipmiAgent(t *testing.T, password, powerTimeout string) fencing.Agent {
+	t.Helper()
+	return newExec(t, "fence_ipmilan", map[string]string{"lanplus": "1", "cipher": "3", "power_timeout": powerTimeout, "stonith_status_sleep": "0"},
+		map[string]string{"username": ipmiUser, "password": password})
+}
+
+// newIPMI is a BMC with an agent that kills no call.
 func newIPMI(t *testing.T, password string) (fencing.Agent, *ipmi, v1alpha1.FenceMachine) {
 	t.Helper()
-	agent := newExec(t, "fence_ipmilan", map[string]string{"lanplus": "1", "cipher": "3", "power_timeout": "3", "login_timeout": "10"},
-		map[string]string{"username": ipmiUser, "password": password})
+	agent := ipmiAgent(t, password, "0")
 	bmc := startIPMI(t)
 	return agent, bmc, v1alpha1.FenceMachine{SystemUUID: agentstest.UUID, Address: "127.0.0.1", Parameters: map[string]string{"ipport": bmc.port}}
 }
@@ -192,7 +200,7 @@ func TestFenceIPMILANFailures(t *testing.T) {
 	t.Run("the machine stays on", func(t *testing.T) {
 		agent, bmc, m := newIPMI(t, ipmiPassword)
 		bmc.write(t, "stuck", "", 0o644)
-		if err := agent.Off(t.Context(), m); err == nil {
+		if err := ipmiAgent(t, ipmiPassword, "20").Off(t.Context(), m); err == nil { // fence-agents' default: it is to give up by itself
 			t.Error("off succeeds, though the machine never is")
 		}
 		if bmc.orders(t) == "" {
@@ -209,8 +217,8 @@ func TestFenceIPMILANFailures(t *testing.T) {
 		}
 	})
 	t.Run("nobody is there", func(t *testing.T) {
-		agent, _, m := newIPMI(t, ipmiPassword)
-		m.Parameters = with(m.Parameters, "ipport", "9") // discard
-		expectFailure(t, agent, m, ipmiPassword)
+		_, _, m := newIPMI(t, ipmiPassword)
+		m.Parameters = with(m.Parameters, "ipport", "9")                   // discard
+		expectFailure(t, ipmiAgent(t, ipmiPassword, "3"), m, ipmiPassword) // no call succeeds here, and ipmitool alone takes half a minute to say so
 	})
 }
