@@ -367,15 +367,9 @@ func (l *lab) user(t *testing.T) string {
 func (l *lab) askedFor(t *testing.T, namespace string, i int) {
 	t.Helper()
 	m := l.machine(t, i, machineUUID(i))
-	l.policy(t, i, v1alpha1.FenceModeShow)
-	var p v1alpha1.FencePolicy
-	if err := l.Client.Get(t.Context(), types.NamespacedName{Name: nodeName(i)}, &p); err != nil {
-		t.Fatal(err)
-	}
+	p := policyOf(nodeName(i), v1alpha1.FenceModeShow, 3, nodeName(i))
 	p.Spec.Agents = []v1alpha1.FencePolicyAgent{{Name: "bmc-" + nodeName(i), Timeout: metav1.Duration{Duration: 30 * time.Second}, Attempts: 3}}
-	if err := l.Client.Update(t.Context(), &p); err != nil {
-		t.Fatal(err)
-	}
+	l.Create(t, p)
 	pod := l.database(t, namespace, i)
 	if err := l.Webhook.Stop(); err != nil {
 		t.Fatal(err)
