@@ -316,8 +316,12 @@ func TestFence(t *testing.T) {
 		if err := l.Client.Delete(t.Context(), &now, client.GracePeriodSeconds(0)); !apierrors.IsForbidden(err) {
 			t.Errorf("a force delete on node %s: %v", nodeName(i), err)
 		}
-		c := l.condition(t, nodeName(i))
-		if c == nil || c.Status != corev1.ConditionTrue || c.Reason != core.PartitionedSilent {
+		var c *corev1.NodeCondition
+		suite.EventuallyWithin(t, soon, "the condition of node "+nodeName(i), func(context.Context) (bool, error) { // its last renewal may be 10 s later than that of the node that is off
+			c = l.condition(t, nodeName(i))
+			return c != nil && c.Status != corev1.ConditionFalse, nil
+		})
+		if c.Status != corev1.ConditionTrue || c.Reason != core.PartitionedSilent {
 			t.Errorf("the condition of node %s: %+v", nodeName(i), c)
 		}
 		suite.Eventually(t, "the condition of its pod", func(ctx context.Context) (bool, error) {
