@@ -369,6 +369,13 @@ func (l *lab) cutOff(t *testing.T) {
 	l.began = time.Now()
 	l.shown(t, corev1.ConditionTrue)
 	l.step(t, "cut off: shown")
+	suite.EventuallyWithin(t, soon, "the condition of its pod", func(ctx context.Context) (bool, error) { // which is written after the node's, and by which the status names the pod
+		var now corev1.Pod
+		err := l.Client.Get(ctx, client.ObjectKeyFromObject(l.pod), &now)
+		return slices.ContainsFunc(now.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == core.ConditionPartitioned && c.Status == corev1.ConditionTrue
+		}), err
+	})
 	if out, code := l.podgrace(t, "status"); code != 1 || !strings.Contains(out, l.a.Name) || !strings.Contains(out, l.namespace+"/db-0") {
 		t.Errorf("the status has exit code %d", code)
 	}
