@@ -189,14 +189,15 @@ func TestConfirmNode(t *testing.T) {
 		t.Errorf("got %q, which lacks the lease or %q", got, is)
 	}
 	for _, words := range []string{"taint node", "delete pod", "delete node"} {
-		if err := next(t, s, said, words, "--dry-run=server"); err != nil {
+		if err := suite.Judged(t, func() error { return next(t, s, said, words, "--dry-run=server") }); err != nil {
 			t.Errorf("confirmed off: %v", err)
 		}
 	}
 
 	s.Revive(t, node.Name)
 	withTaint := said
-	wantRefused(t, next(t, s, withTaint, "taint node", "--dry-run=server"), "(ready)")
+	taint := func() error { return next(t, s, withTaint, "taint node", "--dry-run=server") }
+	wantRefused(t, suite.Judged(t, taint), "(ready)")
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
 	wantSaid(t, said, code, 1, "is not off")
 	tainted(t, s, node)
@@ -205,7 +206,7 @@ func TestConfirmNode(t *testing.T) {
 	silence(t, s, node)
 	tainted(t, s, node, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
 	first := annotationOf(t, s, node, guard.AnnotationConfirmOff)
-	wantRefused(t, next(t, s, withTaint, "taint node", "--dry-run=server"), "not ready, silent since")
+	wantRefused(t, suite.Judged(t, taint), "not ready, silent since")
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
 	wantSaid(t, said, code, 0, "there is a confirmation, which is void", "CONFIRMED")
 	if again := annotationOf(t, s, node, guard.AnnotationConfirmOff); again == first {

@@ -28,7 +28,8 @@ func TestAPIServerRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.back(t)
-	wantRefused(t, "a force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "may still run on "+node+" (ready)", "kubectl podgrace confirm")
+	wantRefused(t, "a force delete", suite.Judged(t, func() error { return g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)) }),
+		"may still run on "+node+" (ready)", "kubectl podgrace confirm")
 	g.ordinaryWork(t, node)
 	g.decides(t, g.Webhook)
 	g.decides(t, second)

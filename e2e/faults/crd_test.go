@@ -156,7 +156,12 @@ func TestDefinitionMissing(t *testing.T) {
 		t.Errorf("there is no policy, but a new pod has a grace period of %d s", got)
 	}
 	for _, p := range []*corev1.Pod{guarded, created} {
-		wantRefused(t, "a force delete of "+p.Name, g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)),
+		var err error
+		suite.Eventually(t, "the node's state to be read", func(ctx context.Context) (bool, error) { // each refusal here says that the policies could not be
+			err = g.Client.Delete(ctx, p, client.GracePeriodSeconds(0))
+			return err == nil || !strings.Contains(err.Error(), "(whose state could not be read)"), nil
+		})
+		wantRefused(t, "a force delete of "+p.Name, err,
 			"pod "+g.namespace+"/"+p.Name+" may still run on "+node+" (ready)", "which policies guard it could not be read", "(the policies could not be read)")
 	}
 	if err := g.Client.Delete(t.Context(), created); err != nil {

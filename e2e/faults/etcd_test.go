@@ -74,7 +74,7 @@ func TestEtcdAway(t *testing.T) {
 			g.decides(t, tc.w)
 			f.inTurn(tc.w)
 			for _, p := range guarded {
-				wantRefused(t, "a force delete of "+p.Name, g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)),
+				wantRefused(t, "a force delete of "+p.Name, suite.Judged(t, func() error { return g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)) }),
 					"pod "+g.namespace+"/"+p.Name+" may still run on "+node+" (ready)", "the policy protects all pods", "kubectl podgrace confirm -n "+g.namespace+" "+p.Name)
 			}
 		})

@@ -82,7 +82,7 @@ func newOutOfStepIn(t *testing.T, s *suite.Suite, node string, names ...string) 
 func (o *outOfStep) halfDone(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	o.bySteps(o.stale, o.fresh)
-	wantRefused(t, "the force delete of "+name, o.Client.Delete(t.Context(), o.pods[name], client.GracePeriodSeconds(0)),
+	wantRefused(t, "the force delete of "+name, suite.Judged(t, func() error { return o.Client.Delete(t.Context(), o.pods[name], client.GracePeriodSeconds(0)) }),
 		"may still run on "+o.node+" (ready)", "the policy protects all pods", "it is being deleted already: wait until its kubelet has stopped it",
 		"kubectl podgrace confirm -n "+o.namespace+" "+name)
 	seen := o.seen()
@@ -386,7 +386,8 @@ func TestPolicyMadeBetweenReviews(t *testing.T) {
 		}
 		return g.Webhook
 	})
-	wantRefused(t, "the force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "may still run on "+node+" (ready)", "the policy protects all pods")
+	wantRefused(t, "the force delete", suite.Judged(t, func() error { return g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)) }),
+		"may still run on "+node+" (ready)", "the policy protects all pods")
 	if seen := f.seen(); len(seen) < 2 || seen[0].res.AuditAnnotations["reason"] != "NotGuarded" || created != nil {
 		t.Errorf("the reviews were %s, the policy %v", told(seen), created)
 	}
@@ -607,7 +608,8 @@ func TestReplicaCutOff(t *testing.T) {
 		_, text, err := get(ctx, w.MetricsURL+"/metrics")
 		return strings.Contains(text, inForce(policy.Generation)), err
 	})
-	wantRefused(t, "a force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "may still run on "+node+" (ready)", "the policy protects all pods")
+	wantRefused(t, "a force delete", suite.Judged(t, func() error { return g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)) }),
+		"may still run on "+node+" (ready)", "the policy protects all pods")
 }
 
 // remover returns a client for a user who may do everything with pods, but for Podgrace's own verb.

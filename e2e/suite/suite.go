@@ -331,6 +331,17 @@ func EventuallyWithin(t testing.TB, within time.Duration, what string, condition
 	}
 }
 
+// Judged tries again what is refused because the node's state could not be read within the review's three seconds, as the refusal says: this machine may be busy, and the first reads
+// after an API server has started take long.
+func Judged(t testing.TB, try func() error) (err error) {
+	t.Helper()
+	Eventually(t, "the node's state to be read", func(context.Context) (bool, error) {
+		err = try()
+		return err == nil || !strings.Contains(err.Error(), "could not be read"), nil
+	})
+	return err
+}
+
 // Silence makes a node without a kubelet look as it will two minutes from now, as the node lifecycle controller sees it: without a heartbeat
 // since, and Ready unknown. When the API server received its last write is forgotten with the managed fields.
 func (s *Suite) Silence(t testing.TB, name string) *corev1.Node {
