@@ -39,11 +39,13 @@ const webhookUser = "system:serviceaccount:podgrace-system:podgrace-webhook"
 type front struct {
 	roots  *x509.CertPool
 	caller *http.Client
+	own    *podgrace.Webhook // the suite's
 
-	mu      sync.Mutex
-	choose  func(*admissionv1.AdmissionRequest) *podgrace.Webhook
-	during  func(*admissionv1.AdmissionRequest) // what happens while a review is under way; other reviews may go on meanwhile
-	reviews []answered
+	mu       sync.Mutex
+	choose   func(*admissionv1.AdmissionRequest) *podgrace.Webhook
+	during   func(*admissionv1.AdmissionRequest) // what happens while a review is under way; other reviews may go on meanwhile
+	underWay int
+	reviews  []answered
 }
 
 // answered is a review that went through.
@@ -57,7 +59,7 @@ type answered struct {
 // newFront makes the API server call all webhooks through a front, until the test ends.
 func (g *ground) newFront(t *testing.T) *front {
 	t.Helper()
-	f := &front{roots: g.roots(t)}
+	f := &front{roots: g.roots(t), own: g.Webhook}
 	f.caller = caller(f.roots)
 	f.send(func(*admissionv1.AdmissionRequest) *podgrace.Webhook { return g.Webhook })
 	// A certificate of the CA that the webhooks have themselves, so that caBundle stays as the leader wants it.
@@ -139,6 +141,34 @@ func (f *front) meanwhile(do func(*admissionv1.AdmissionRequest)) {
 	f.during = do
 }
 
+// wantRefusedBy wants the API server to refuse, and a replica to have said why. The API server waits 5 s for that, of which a replica that is cut off takes 3; whoever asked it
+// then hears of a timeout alone where the machine is busy.
+func (f *front) wantRefusedBy(t *testing.T, by *podgrace.Webhook, what string, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s went through", what)
+	}
+	var last *admissionv1.AdmissionResponse
+	suite.Eventually(t, "the answer about "+what, func(context.Context) (bool, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, a := range f.reviews {
+			if a.by == by && a.path == webhook.PathValidateRemoval {
+				last = a.res
+			}
+		}
+		return last != nil && f.underWay == 0, nil
+	})
+	if last.Allowed {
+		t.Fatalf("%s was allowed: %v", what, last)
+	}
+	for _, part := range parts {
+		if !strings.Contains(last.Result.Message, part) {
+			t.Errorf("%s: the answer lacks %q: %v", what, part, last.Result)
+		}
+	}
+}
+
 // seen returns the reviews since the last send.
 func (f *front) seen() []answered {
 	f.mu.Lock()
@@ -170,20 +200,31 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(review)
 		return
 	}
-	f.mu.Lock()
-	to, during := f.choose(review.Request), f.during
-	f.mu.Unlock()
+	var during func(*admissionv1.AdmissionRequest)
+	to, stray := f.own, r.URL.Path == webhook.PathAnswers // by which the leader asks in its own time whether it is reached
+	if !stray {
+		f.mu.Lock()
+		to, during = f.choose(review.Request), f.during
+		f.underWay++
+		f.mu.Unlock()
+	}
 	if during != nil {
 		during(review.Request)
 	}
-	answer, res, err := post(r.Context(), f.caller, to.URL+r.URL.RequestURI(), body)
+	// To its end: what the replica says counts, also where the API server waits no more.
+	answer, res, err := post(context.WithoutCancel(r.Context()), f.caller, to.URL+r.URL.RequestURI(), body)
+	if !stray {
+		f.mu.Lock()
+		f.underWay--
+		if err == nil {
+			f.reviews = append(f.reviews, answered{path: r.URL.Path, by: to, req: review.Request, res: res})
+		}
+		f.mu.Unlock()
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	f.mu.Lock()
-	f.reviews = append(f.reviews, answered{path: r.URL.Path, by: to, req: review.Request, res: res})
-	f.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(answer)
 }

@@ -543,7 +543,12 @@ func TestReplicaCutOff(t *testing.T) {
 				t.Errorf("the reviews were %s", told(seen))
 			}
 			f.bySteps(tc.first, tc.second)
-			wantRefused(t, "a force delete", g.Client.Delete(t.Context(), created, client.GracePeriodSeconds(0)), tc.refusal...)
+			force := func() error { return g.Client.Delete(t.Context(), created, client.GracePeriodSeconds(0)) }
+			if tc.first == w {
+				f.wantRefusedBy(t, w, "a force delete", force(), tc.refusal...)
+			} else {
+				wantRefused(t, "a force delete", suite.Judged(t, force), tc.refusal...)
+			}
 			if seen := f.seen(); !onlyBy(seen, tc.first) {
 				t.Errorf("the reviews of a force delete were %s", told(seen))
 			}
@@ -572,7 +577,7 @@ func TestReplicaCutOff(t *testing.T) {
 
 	// A force delete that nothing guards is reviewed in two steps.
 	f.bySteps(s.Webhook, w)
-	wantRefused(t, "a force delete that nothing guards", free.Client.Delete(t.Context(), unguarded, client.GracePeriodSeconds(0)), unknown)
+	f.wantRefusedBy(t, w, "a force delete that nothing guards", free.Client.Delete(t.Context(), unguarded, client.GracePeriodSeconds(0)), unknown)
 	if now := free.stays(t, unguarded, "a force delete of which the second step was refused"); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 0 {
 		t.Errorf("the first step stored a grace of %v", now.DeletionGracePeriodSeconds)
 	}
@@ -583,8 +588,9 @@ func TestReplicaCutOff(t *testing.T) {
 	free.gone(t, unguarded, "a force delete that nothing guards")
 
 	f.inTurn(w)
-	wantRefused(t, "a status that it failed", g.patchStatus(t, p, `{"status":{"phase":"Failed"}}`), unknown)
-	wantRefused(t, "an eviction without grace", g.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}}))
+	f.wantRefusedBy(t, w, "a status that it failed", g.patchStatus(t, p, `{"status":{"phase":"Failed"}}`), unknown)
+	f.inTurn(w)
+	f.wantRefusedBy(t, w, "an eviction without grace", g.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}}))
 	if now := g.stays(t, p, "what was refused"); now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodRunning {
 		t.Errorf("what was refused left it %s, deleted at %v", now.Status.Phase, now.DeletionTimestamp)
 	}
