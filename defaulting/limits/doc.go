@@ -5,6 +5,10 @@
 // to the webhook as a whole. There are no parameters: constants are baked in, so that the API server waits for no informer of parameters
 // (kubernetes/kubernetes#122658, #141367). No MutatingAdmissionPolicy is made (#142181).
 //
+// They ask for a right of the webhook's account, with which they end. An API server that starts admits nothing before it has read the policies, but waits for no Roles and RoleBindings
+// (SetReadyFunc in k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go, 0.36.3, pkg/kubeapiserver/authorizer/config.go, 1.36.3): until it has these, which is before it says that it is ready,
+// the limits hold no pod of those whom it lets in all the same, system:masters above all.
+//
 // The validating webhook is called for every pod all the same. A match condition that skips the call where the limits make it needless can't be
 // sound: an API server gets webhook configurations, rights and admission policies by watches of their own, each may be stale, and nothing tells which version it
 // evaluates. So it is unknown when a condition could rely on a policy that has changed. And the webhook checks more than limits: the pod's priority against its
