@@ -63,8 +63,9 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.armed(t, false)
-	a.create(t, &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: policy.Spec})
-	a.armed(t, true)
+	again := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: policy.Spec}
+	a.create(t, again)
+	a.ready(t, again, metav1.ConditionTrue, v1alpha1.ReasonValid) // the RoleBinding alone does not say that the API server has seen it
 	a.stop(t)
 	a.refuses(t)
 	if err := a.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "podgrace-system"}}); err != nil {

@@ -161,6 +161,7 @@ func TestWebhookHangs(t *testing.T) {
 	}
 	resume := func() { _ = syscall.Kill(g.Webhook.PID, syscall.SIGCONT) }
 	defer resume()
+	suite.Eventually(t, "all threads of the webhook stopped", func(context.Context) (bool, error) { return stopped(g.Webhook.PID) })
 	g.whileAway(t, existing, confirmed)
 	resume()
 	g.back(t)

@@ -14,6 +14,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // syncs are the ways by which GitOps tools bring a cluster to what stands in Git: server-side apply, as Flux does it always and Argo CD with
@@ -236,7 +238,8 @@ func (a *armory) sync(t *testing.T, files string, how ...string) {
 	}
 }
 
-// whole waits until everything that is the leader's is there: caBundle in each webhook, the policy's actors, and that the guard is armed.
+// whole waits until everything that is the leader's is there: caBundle in each webhook, the policy's actors, and that the guard and limits that fail closed are armed. What it writes while a tool
+// replaces is the tool's conflict.
 func (a *armory) whole(t *testing.T, policy *v1alpha1.PodPolicy) {
 	t.Helper()
 	suite.Eventually(t, "all that the leader writes", func(ctx context.Context) (bool, error) {
@@ -247,8 +250,13 @@ func (a *armory) whole(t *testing.T, policy *v1alpha1.PodPolicy) {
 				return false, err
 			}
 		}
-		binding, err := a.binding(ctx)
-		return missing(&v, policy.Spec.Removal.AllowedActors[0]) == "" && !slices.ContainsFunc(m.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }) && len(binding.Subjects) == 1, err
+		for _, right := range []controllers.Right{controllers.GuardRight, controllers.LimitsRight} {
+			var binding rbacv1.RoleBinding
+			if err := a.kube.Get(ctx, types.NamespacedName{Namespace: "podgrace-system", Name: right.Binding}, &binding); err != nil || len(binding.Subjects) != 1 {
+				return false, err
+			}
+		}
+		return missing(&v, policy.Spec.Removal.AllowedActors[0]) == "" && !slices.ContainsFunc(m.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }), nil
 	})
 }
 

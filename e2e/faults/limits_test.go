@@ -74,11 +74,9 @@ func TestLimitsHoldWhileAway(t *testing.T) {
 
 	edit := func(minimum *int64) {
 		t.Helper()
-		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
-			t.Fatal(err)
-		}
+		was := client.MergeFrom(p.DeepCopy()) // of any version: the leader writes the status meanwhile
 		p.Spec.GracePeriod.MinSeconds = minimum
-		if err := s.Client.Update(t.Context(), p); err != nil {
+		if err := s.Client.Patch(t.Context(), p, was); err != nil {
 			t.Fatal(err)
 		}
 	}

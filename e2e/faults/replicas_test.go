@@ -371,6 +371,7 @@ func TestReplicasOutOfStepEviction(t *testing.T) {
 // A policy is made between the two reviews of one force delete: the second is refused, and the pod stays.
 func TestPolicyMadeBetweenReviews(t *testing.T) {
 	s := shared.Get(t)
+	s.Policy(t, s.Namespace(t), guarding) // of another namespace: without any policy that guards the API server asks nobody
 	g := &ground{Suite: s, namespace: s.Namespace(t)}
 	node := g.node(t, "between-reviews")
 	p := g.runs(t, node, "p")
