@@ -51,22 +51,31 @@ func withVolumeLock(t *testing.T) *suite.Suite {
 	if s.Webhook == nil {
 		t.Skip("its controllers would detach what no pod uses")
 	}
+	probe := attachment("probe", gated, "n1", "probe")
+	s.Create(t, probe)
+	forbidden := func(ctx context.Context) (attachments, locks bool) {
+		says := probe.DeepCopy()
+		says.Status.Attached = true
+		return apierrors.IsForbidden(s.Client.Status().Update(ctx, says, client.DryRunAll)), apierrors.IsForbidden(s.Client.Create(ctx, lock("probe"), client.DryRunAll))
+	}
+	// The API server goes on for a moment with what a test before this one has deleted, which can't be told from what is made here.
+	suite.Eventually(t, "the end of the policies that were there before", func(ctx context.Context) (bool, error) {
+		attachments, locks := forbidden(ctx)
+		return !attachments && !locks, nil
+	})
 	if err := podgrace.AllowVolumeLock(t.Context(), s.Cluster, gated); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, name := range []string{"volume-locks.podgrace.dev", "volume-attachments.podgrace.dev", "volume-attachment-names.podgrace.dev"} {
+		// The last ones are those by which the next test sees that they are gone.
+		for _, name := range []string{"volume-attachment-names.podgrace.dev", "volume-locks.podgrace.dev", "volume-attachments.podgrace.dev"} {
 			_ = s.Client.Delete(context.Background(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			_ = s.Client.Delete(context.Background(), &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
 	})
-	probe := attachment("probe", gated, "n1", "probe")
-	s.Create(t, probe)
 	suite.Eventually(t, "the policies", func(ctx context.Context) (bool, error) {
-		says := probe.DeepCopy()
-		says.Status.Attached = true
-		forAttachments := apierrors.IsForbidden(s.Client.Status().Update(ctx, says, client.DryRunAll))
-		return forAttachments && apierrors.IsForbidden(s.Client.Create(ctx, lock("probe"), client.DryRunAll)), nil
+		attachments, locks := forbidden(ctx)
+		return attachments && locks, nil
 	})
 	return s
 }
