@@ -813,10 +813,10 @@ func TestNodeWithFinalizer(t *testing.T) {
 	patch := func(text string) error {
 		return karpenter.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(text)))
 	}
+	begun := time.Now() // the webhook can see the finalizers before the patch has returned here
 	if err := patch(`{"metadata":{"finalizers":["karpenter.sh/termination","example.org/hold"]}}`); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
 	suite.EventuallyWithin(t, 2*time.Minute, "the DELETE that begins a drain", func(ctx context.Context) (bool, error) {
 		err := karpenter.Delete(ctx, node.DeepCopy())
 		if err != nil && !strings.Contains(err.Error(), "its finalizers are too new to be sure to hold it") {
@@ -844,6 +844,10 @@ func TestNodeWithFinalizer(t *testing.T) {
 	if err := s.Client.Patch(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}}, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
 		t.Fatal(err)
 	}
+	suite.Eventually(t, "the pod deleted", func(ctx context.Context) (bool, error) { // before, another one would take its place
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		return pod.DeletionTimestamp != nil, err
+	})
 	suite.Eventually(t, "the pod gone", func(ctx context.Context) (bool, error) {
 		err := letGo(ctx, s, pod)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
@@ -872,9 +876,11 @@ func TestBindingWritesNoAnnotationOfOurs(t *testing.T) {
 		if got := annotationOf(t, s, pod, "example.org/rack"); got != "7" {
 			t.Errorf("the pod has %v: what this test is about is no more", pod.Annotations)
 		}
-		if err := letGo(t.Context(), s, pod); err != nil {
-			t.Error(err)
-		}
+		suite.Eventually(t, "the pod let go", func(ctx context.Context) (bool, error) {
+			// Refused until the API server's own informer knows to which node the pod was bound (NodeRestriction).
+			err := letGo(ctx, s, pod)
+			return err == nil, err
+		})
 	}
 }
 
