@@ -277,7 +277,7 @@ func (l *lab) repairs(ctx context.Context, within time.Duration) {
 		l.counts.add("calms in which there was no file that somebody may change", 1)
 		return
 	}
-	before, err := n.writesOf(ctx, f, within, -1)
+	before, err := n.writesOf(ctx, f, requestTimeout, -1) // within is the time of the repair, which begins with the change
 	if err == nil {
 		err = l.change(ctx, n, f, value)
 	}
