@@ -29,9 +29,13 @@ type counts struct {
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	var seen counts
-	rapid.Check(t, func(t *rapid.T) { runHistory(t, &seen) })
-	t.Logf("%+v", seen)
-	if seen.begun < 2000 {
+	histories := 0
+	rapid.Check(t, func(t *rapid.T) {
+		histories++
+		runHistory(t, &seen)
+	})
+	t.Logf("%d histories: %+v", histories, seen)
+	if histories < 1000 {
 		return // too few of them to say
 	}
 	if seen.ordered == 0 || seen.receipts == 0 || seen.reckoned == 0 || seen.voids == 0 || seen.released == 0 || seen.over == 0 || seen.refused == 0 || seen.revoked == 0 || seen.freed == 0 || seen.lifted == 0 {
@@ -131,7 +135,11 @@ func happen(t *rapid.T, w *world) {
 	what := rapid.IntRange(0, 43).Draw(t, "event")
 	m := w.machines[min(rapid.SampledFrom([]int{1, 1, 1, 2, 2, 0, 3, 4, 5, 6}).Draw(t, "at"), len(w.machines)-1)]
 	switch {
-	case what < 12: // nothing
+	case what < 8: // nothing
+	case what < 10 || what == 36: // what voids receipts are made of
+		m.linked, m.bmc = false, liar
+	case what < 12:
+		comesBack(t, w)
 	case what < 17:
 		m.linked = false
 	case what < 20:
@@ -157,8 +165,6 @@ func happen(t *rapid.T, w *world) {
 		w.cached = true
 	case what == 35:
 		w.refuse = true
-	case what == 36: // what voids receipts are made of
-		m.linked, m.bmc = false, liar
 	case what < 38:
 		request(t, w, m)
 	case what == 38:
@@ -167,6 +173,30 @@ func happen(t *rapid.T, w *world) {
 		storageHappens(t, w, m)
 	default:
 		everywhere(t, w)
+	}
+}
+
+// comesBack has a machine be heard of that a receipt says is off while it runs, which voids that, or else have one boot anew that was taken for off or cut off from its storage,
+// which it gets back then. By chance alone these are one of some hundred histories.
+func comesBack(t *rapid.T, w *world) {
+	var stopped, running []*machine
+	for _, r := range fencing.Standing(w.receipts) {
+		m := w.machine(r.Spec.Node.Name)
+		if stopped = append(stopped, m); r.Spec.Class != v1alpha1.EvidenceStorageRevoked && m.runs(r.Spec.Node.BootID) {
+			running = append(running, m)
+		}
+	}
+	for _, x := range w.san.fences {
+		stopped = append(stopped, w.machine(x.Boot.Name))
+	}
+	switch {
+	case len(running) > 0:
+		Pick(t, "who is heard of", running...).linked = true
+	case len(stopped) > 0:
+		m := Pick(t, "who boots anew", stopped...)
+		m.power, m.goesAt = false, 0
+		m.turnOn()
+		m.linked = true
 	}
 }
 
