@@ -58,15 +58,15 @@ var found = map[string]uint64{
 	"a Node that is gone is no news to its locks":          13880567464172015238,
 	"a lock that is gone is no news":                       12362874027064965179,
 	"a lock that is made is always at rest":                10277064443635677870,
-	"an attachment that is deleted is no news":             4093027151131026466,
-	"an attachment that was attached is no news":           5342449870796452869,
-	"volumeattachment has no use for *v1.CSIDriver":        14386560516690810326,
-	"volumeattachment has no use for *v1.Node":             5387170612485770451,
+	"an attachment that is deleted is no news":             4093027151131027515,
+	"an attachment that was attached is no news":           5342449870796453073,
+	"volumeattachment has no use for *v1.CSIDriver":        14386560516690810341,
+	"volumeattachment has no use for *v1.Node":             5387170612485770462,
 	"volumeattachment has no use for *v1.PersistentVolume": 14970619787558953940,
 	"volumeattachment has no use for *v1alpha1.VolumeLock": 6327940532253349014,
-	"volumelock has no use for *v1.CSIDriver":              14205746131454752159,
-	"volumelock has no use for *v1.Node":                   3006908620814895466,
-	"volumelock has no use for *v1alpha1.FenceReceipt":     5581033379185662007,
+	"volumelock has no use for *v1.CSIDriver":              14205746131454752162,
+	"volumelock has no use for *v1.Node":                   3006908620814895482,
+	"volumelock has no use for *v1alpha1.FenceReceipt":     5581033379185662091,
 	"what is attached is as it should be":                  778158855858390762,
 	"what is not attached is no news to its lock":          5858568544871571602,
 }
@@ -511,10 +511,16 @@ func (h *history) comesUp() {
 	}
 }
 
-// goesDown has a pod leave its node, and the volume be detached from it, up to somewhere.
+// goesDown has a pod leave its node, and the volume be detached from it, up to somewhere. Or the Node goes, and the attacher is the one who deletes the VolumeAttachment.
 func (h *history) goesDown() {
 	a, ok := anyOf(h, &storagev1.VolumeAttachment{})
 	if !ok {
+		return
+	}
+	if n := stored(h, &corev1.Node{}, a.Spec.NodeName); n != nil && h.r.IntN(6) == 0 {
+		h.say("Node %s is deleted, to which %s is attached", n.Name, a.Name)
+		h.api.remove(n)
+		h.goesOn()
 		return
 	}
 	for i := range 1 + h.r.IntN(6) {
