@@ -56,7 +56,7 @@ func addPriority(s draw.Source, pod *corev1.Pod, bold int) {
 // that. Most of it is valid.
 func enrich(s draw.Source, pod *corev1.Pod) {
 	spec := &pod.Spec
-	spec.TerminationGracePeriodSeconds = draw.Maybe[int64](s, 11, 30, 30, 0, 1, 5, 20, 29, 31, 60, 120, 3600, 604800, 700000, -7)
+	spec.TerminationGracePeriodSeconds = draw.Maybe[int64](s, 11, 30, 30, 0, 0, 0, 1, 5, 20, 29, 31, 60, 120, 3600, 604800, 700000, -7)
 	grace := int64(30)
 	if g := spec.TerminationGracePeriodSeconds; g != nil {
 		grace = max(*g, 0)

@@ -200,8 +200,9 @@ func drawEnforcement(s draw.Source) *v1alpha1.Enforcement {
 	return n
 }
 
+// drawRemoval has two of five policies leave a pod its grace period of 0, or few would keep it: each policy that has a say must.
 func drawRemoval(s draw.Source, stored bool) *v1alpha1.RemovalSection {
-	r := &v1alpha1.RemovalSection{Protect: draw.Pick(s, v1alpha1.ProtectStateful, v1alpha1.ProtectAll), ZeroGrace: draw.Pick(s, "", v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceWarn)}
+	r := &v1alpha1.RemovalSection{Protect: draw.Pick(s, v1alpha1.ProtectStateful, v1alpha1.ProtectAll), ZeroGrace: draw.Pick(s, "", v1alpha1.ZeroGraceWarn, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceWarn)}
 	r.Owners = draw.Some(s, 4, v1alpha1.ProtectedOwner{Group: "apps", Kind: "ReplicaSet"}, v1alpha1.ProtectedOwner{Kind: "ReplicationController"})
 	r.BlockClaims = draw.Pick(s, "", v1alpha1.BlockClaimsByAccessMode, v1alpha1.BlockClaimsExclusive)
 	if stored {
