@@ -98,6 +98,7 @@ func (w *world) check(t *testing.T) {
 			t.Errorf("pod %s has constraints %v, want two", pod.Name, pod.Spec.TopologySpreadConstraints)
 		}
 	}
+	w.waitInForce(t) // else nobody is asked
 	_, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name)
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "delete.removal.podgrace.dev" denied the request`) {
 		t.Errorf("a force delete of %s: got %v, want it refused", pods[0].Name, err)

@@ -40,7 +40,7 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	}
 	// One node has room for one.
 	w.install(t, helmWith("webhook.hostNetwork=true", "webhook.replicas=1"), selfManaged, current)
-	w.waitGuard(t, "in force", func(ready string) bool { return ready == v1alpha1.ReasonValid })
+	w.waitInForce(t)
 	pods = w.running(t, "data", "db", 3)
 	_, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name)
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "delete.removal.podgrace.dev" denied the request`) {
@@ -83,6 +83,12 @@ func (w *world) cutOff(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// waitInForce returns when the removal guard is armed for the policies that there are now: the leader arms it, and if it is killed before that, what nobody can judge is let through.
+func (w *world) waitInForce(t *testing.T) {
+	t.Helper()
+	w.waitGuard(t, "in force", func(ready string) bool { return ready == v1alpha1.ReasonValid })
 }
 
 // waitGuard returns when the reason of each policy that guards removals is as wanted.
