@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
@@ -53,12 +55,36 @@ func (w *world) withoutReplicas(t *testing.T, ns string) *corev1.Pod {
 	t.Helper()
 	w.kubectl(t, "cordon", kind.Node)
 	defer w.kubectl(t, "uncordon", kind.Node)
+	w.waitCordoned(t, ns)
 	w.kubectl(t, "delete", "pods", "--namespace="+namespace, "--selector=app.kubernetes.io/name=podgrace-webhook", "--force", "--grace-period=0")
 	suite.Eventually(t, "the end of all replicas' processes", func(ctx context.Context) (bool, error) {
 		names, err := w.lab.Docker.Run(ctx, "exec", kind.Node, "sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null; true") // one may end meanwhile
 		return len(names) > 0 && !slices.Contains(strings.Fields(names), "webhook"), err
 	})
 	return w.whileAway(t, ns)
+}
+
+// waitCordoned returns when the scheduler knows of the cordon: it hears of Nodes and of Pods by separate watches, and could bind the replicas that come after those that are killed.
+func (w *world) waitCordoned(t *testing.T, ns string) {
+	t.Helper()
+	suite.EventuallyWithin(t, time.Minute, "the scheduler to heed the cordon", func(ctx context.Context) (bool, error) {
+		probe := churnPod(ns, "")
+		probe.GenerateName, probe.Spec.NodeName = "probe-", ""
+		if err := w.client.Create(ctx, probe); err != nil {
+			return false, err
+		}
+		said := ""
+		err := cluster.Until(ctx, "the scheduler's word on "+probe.Name, func(ctx context.Context) (bool, error) {
+			err := w.client.Get(ctx, client.ObjectKeyFromObject(probe), probe)
+			i := slices.IndexFunc(probe.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+			if i >= 0 {
+				said = probe.Status.Conditions[i].Message
+			}
+			return i >= 0, err
+		})
+		err = errors.Join(err, w.client.Delete(ctx, probe, client.GracePeriodSeconds(0)))
+		return strings.Contains(said, "were unschedulable"), err // as the plugin NodeUnschedulable says it; one that was bound has no message
+	})
 }
 
 // whileAway is what holds while there is no replica. It returns a pod of which a force delete was refused.
