@@ -40,7 +40,8 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	}
 	// One node has room for one.
 	w.install(t, helmWith("webhook.hostNetwork=true", "webhook.replicas=1"), selfManaged, current)
-	w.waitInForce(t)
+	w.waitInForce(t) // by one answer; a connection that is made anew may still lead to a replica that can't be reached, and is not refused by Podgrace then
+	w.waitEnd(t, "the replicas in the pod network", func(pod corev1.Pod) bool { return !pod.Spec.HostNetwork })
 	pods = w.running(t, "data", "db", 3)
 	_, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name)
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "delete.removal.podgrace.dev" denied the request`) {

@@ -55,16 +55,21 @@ func (w *world) waitRolledOut(t *testing.T, workloads ...string) {
 	}
 }
 
-// waitReplaced returns when no replica of another version is left: those that end go on serving for a while.
+// waitReplaced returns when no replica of another version is left.
 func (w *world) waitReplaced(t *testing.T, version string) {
 	t.Helper()
-	suite.EventuallyWithin(t, 2*time.Minute, "the end of the other version's replicas", func(ctx context.Context) (bool, error) {
+	w.waitEnd(t, "the other version's replicas", func(pod corev1.Pod) bool {
+		return !strings.HasSuffix(pod.Spec.Containers[0].Image, kind.Image("webhook", version)) // an installer may name the registry
+	})
+}
+
+// waitEnd returns when none of these replicas is left: those that end go on serving for a while.
+func (w *world) waitEnd(t *testing.T, what string, these func(corev1.Pod) bool) {
+	t.Helper()
+	suite.EventuallyWithin(t, 2*time.Minute, "the end of "+what, func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		err := w.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "podgrace-webhook"})
-		other := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
-			return !strings.HasSuffix(pod.Spec.Containers[0].Image, kind.Image("webhook", version)) // an installer may name the registry
-		})
-		return !other, err
+		return !slices.ContainsFunc(pods.Items, these), err
 	})
 }
 
