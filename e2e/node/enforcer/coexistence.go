@@ -66,6 +66,10 @@ func coexistence(t *testing.T, g *Ground) {
 	for two := range slices.Chunk(pods, 2) {
 		g.Running(t, two...)
 	}
+	g.NoDrift(t) // the enforcers hear of the last pods by themselves, and the kubelet's next update of a cgroup may be sooner than that
+	for _, e := range enforcers {
+		g.rounds(t, e, 2) // what they have written is counted when its round has ended
+	}
 	g.loop(t, kube)
 	after, rounds := map[string]map[string]float64{}, map[string]float64{}
 	for mode, e := range enforcers {
