@@ -99,32 +99,34 @@ func stopped(t *testing.T, s *suite.Suite, p *corev1.Pod) *corev1.ContainerState
 	return end
 }
 
-// A container that needs 6 s to stop, after a preStop hook of 4 s, under a grace period of 5 s: without Podgrace the
+// A container that needs longer to stop, after a preStop hook of 4 s, than a grace period of 5 s leaves it: without Podgrace the
 // kubelet kills it; with the margin that the policy wants it stops by itself. On a real kubelet, since it is its
-// arithmetic that the policy reckons with.
+// arithmetic that the policy reckons with. Both have most of a minute to spare, which a busy machine may take.
 func TestPreStopAndMarginOnARealKubelet(t *testing.T) {
 	s, _ := start(t)
-	slow := func(ns, name string) *corev1.Pod {
+	slow := func(ns, name, takes string) *corev1.Pod {
 		p := pod(ns, name, slowImage)
 		p.Spec.TerminationGracePeriodSeconds = new(int64(5))
+		p.Spec.Containers[0].Args = []string{takes}
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 4}}}
 		return p
 	}
 	for name, tc := range map[string]struct {
+		takes   string
 		margin  *int64
 		grace   int64
 		exit    int32
 		explain string
 	}{
-		"without": {nil, 5, 137, "1 s left after preStop, raised to the kubelet's floor of 2 s: killed"},
-		"with":    {new(int64(10)), 14, 0, "10 s left: stops by itself"},
+		"without": {"60s", nil, 5, 137, "1 s left after preStop, raised to the kubelet's floor of 2 s: killed"},
+		"with":    {"6s", new(int64(60)), 64, 0, "60 s left: stops by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := s.Namespace(t)
 			if tc.margin != nil {
 				s.Policy(t, ns, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{PreStopMarginSeconds: tc.margin}})
 			}
-			p := slow(ns, "slow-"+name)
+			p := slow(ns, "slow-"+name, tc.takes)
 			s.WaitServiceAccount(t, ns)
 			s.Create(t, p)
 			running(t, s, p)

@@ -1,4 +1,4 @@
-// Command slow is a workload that takes six seconds to stop, as one does that drains its connections. It exits with 0 if
+// Command slow is a workload that takes as long to stop as its argument says, as one does that drains its connections. It exits with 0 if
 // it was given the time.
 package main
 
@@ -10,8 +10,12 @@ import (
 )
 
 func main() {
+	takes, err := time.ParseDuration(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
-	time.Sleep(6 * time.Second)
+	time.Sleep(takes)
 }
