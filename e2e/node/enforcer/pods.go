@@ -79,12 +79,18 @@ func (g *Ground) classes(namespace string) []*corev1.Pod {
 	}
 }
 
-// Running makes pods and returns when they run.
+// Make makes a pod, which goes with the test.
+func (g *Ground) Make(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	g.Create(t, p)
+	t.Cleanup(func() { _ = g.Client.Delete(context.Background(), p, client.GracePeriodSeconds(1)) })
+}
+
+// Running makes pods and returns when they run. Who is soon evicted may run and be gone between two looks: it is made, and that it was evicted says that it ran.
 func (g *Ground) Running(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
-		g.Create(t, p)
-		t.Cleanup(func() { _ = g.Client.Delete(context.Background(), p, client.GracePeriodSeconds(1)) })
+		g.Make(t, p)
 	}
 	for _, p := range pods {
 		g.Eventually(t, "pod "+p.Name+" running", func(ctx context.Context) (bool, error) {

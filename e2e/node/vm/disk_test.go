@@ -100,7 +100,7 @@ func TestDisk(t *testing.T) {
 			before := g.left(t, tc.signal)
 			g.NodePolicy(t, thresholdOn(tc.signal, tc.soft, before-tc.allowed, tc.reclaim))
 			h := g.Pod(ns, "hog", vm.HogImage, "", "", tc.args, tc.where, diskRequest(10), enforcer.Priority("low"))
-			g.Running(t, h)
+			g.Make(t, h)
 			g.tainted(t, "disk")
 			g.gone(t, h)
 			g.Lives(t, neighbours...)

@@ -77,7 +77,7 @@ func TestHog(t *testing.T) {
 			g.Running(t, neighbours...)
 			g.NodePolicy(t, evicting())
 			h := g.hog(ns, "hog", resources[0], resources[1], enforcer.Priority("low"))
-			g.Running(t, h)
+			g.Make(t, h)
 			g.tainted(t, "memory")
 			g.gone(t, h)
 			g.Lives(t, neighbours...)
@@ -111,7 +111,7 @@ func TestSoftEviction(t *testing.T) {
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "out", MountPath: "/out"}}
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vm.HogProgram, "touch", "/out/" + ns}}}}
 	})
-	g.Running(t, h)
+	g.Make(t, h)
 	g.gone(t, h)
 	if got := g.script(t, "test -e /run/"+ns+" && echo ran || echo no"); got != "ran" {
 		t.Error("the preStop hook did not run")
