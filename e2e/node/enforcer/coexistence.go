@@ -35,6 +35,15 @@ func (g *Ground) loop(t *testing.T, kube kubernetes.Interface) {
 	})
 }
 
+// settled returns when enforcers have done what is to be done for all pods that run, and have counted it. They hear of pods by themselves, and the kubelet's next update of a cgroup may be sooner than that.
+func (g *Ground) settled(t *testing.T, enforcers map[string]Metrics) {
+	t.Helper()
+	g.NoDrift(t)
+	for _, e := range enforcers {
+		g.rounds(t, e, 2) // what they have written is counted when its round has ended
+	}
+}
+
 // Beside the kubelet, in Tune and in Repair at once, through ten pod creations and three of its one-minute loops: what the kubelet, the
 // runtime and systemd set stays, what the policy asks for besides stays as well, and nobody writes anything twice. Both want the same, and
 // so would find out each other's fights as well.
@@ -66,10 +75,7 @@ func coexistence(t *testing.T, g *Ground) {
 	for two := range slices.Chunk(pods, 2) {
 		g.Running(t, two...)
 	}
-	g.NoDrift(t) // the enforcers hear of the last pods by themselves, and the kubelet's next update of a cgroup may be sooner than that
-	for _, e := range enforcers {
-		g.rounds(t, e, 2) // what they have written is counted when its round has ended
-	}
+	g.settled(t, enforcers)
 	g.loop(t, kube)
 	after, rounds := map[string]map[string]float64{}, map[string]float64{}
 	for mode, e := range enforcers {

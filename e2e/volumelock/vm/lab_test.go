@@ -185,7 +185,7 @@ func (l *lab) gate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := podgrace.StartVolumeLock(ctx, l.Cluster, program, kubeconfig, []string{driver})
+	lock, err := podgrace.StartVolumeLock(ctx, l.Cluster, program, kubeconfig, []string{driver}, "--leader-elect=false") // one that missed its lease would end, and no kubelet starts it again here
 	if err != nil {
 		t.Fatal(err)
 	}
