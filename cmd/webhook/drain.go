@@ -10,8 +10,10 @@ import (
 // shuts down closes those that are idle: a request that is on its way then ends with EOF, which is a refused delete. So after
 // the signal it goes on serving for a while, and asks with each response that the connection be closed: the next request comes
 // over a new one, to another replica. (A POST is not sent again by Go's client, net/http/transport.go shouldRetryRequest, 1.26,
-// nor does an API server after EOF, k8s.io/apiserver/pkg/util/webhook/webhook.go DefaultShouldRetry, 0.36.3.) A connection that an API server
-// does not use for as long, but in the moment in which it is closed, still loses its request; after 90 s without use API servers close them themselves.
+// nor does an API server after EOF, k8s.io/apiserver/pkg/util/webhook/webhook.go DefaultShouldRetry, 0.36.3.)
+//
+// One road remains: a connection that was not used in all that time is closed in the end, and a request that is sent over it in that very moment is lost. API servers close theirs
+// after 90 s without use; to wait for that would hold up each drain of a node for as long.
 //
 // Nodes that have not heard of the end yet send new connections meanwhile. That is why nothing else delays the end, such as a preStop hook: in its time nobody would be asked to close.
 type drain struct{ begun chan struct{} }

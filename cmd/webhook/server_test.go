@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A request that is under way when the server ends can still read what it needs, and is answered. The next one goes to another replica.
+// A request that is under way when the server ends can still read what it needs, and is answered.
 func TestServerAnswersTheLastRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
