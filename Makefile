@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-peers bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build release publish chaos
+.PHONY: help demo demo-fencing test check test-integration test-e2e gate test-all race stress vet attack e2e-kind images lint verify generate bench bench-peers bench-scale bench-fencer bench-volumelock bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build release publish chaos
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,39 @@ demo: ## A real control plane, the examples, and what each pod got and why (DEMO
 	@echo "building the demo"
 	@go run -C e2e ./demo
 
-test: ## Checks and tests, all that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
-	@go run -C e2e ./tiers
+# What the parts of these are, and what they cost: go run -C e2e ./gate -list
+GATE = go run -C e2e ./gate $(ARGS)
+
+test: ## Vet and the unit tests: 2 minutes, 6 with empty caches; needs only Go
+	@echo "make test: vet and unit tests of the product and the preview; 2 minutes, 6 with empty caches"
+	@$(GATE) test; status=$$?; echo "not run: make check (lint, generated files, Kubernetes' own code as an oracle), make test-integration (a real API server;" \
+	  "builds Kubernetes once, 6 minutes), make test-e2e (nodes, machines, kind; needs root)"; exit $$status
+
+check: ## What must pass before anything boots: test, lint, generated files, Kubernetes' own code as an oracle, schemas; needs only Go
+	@$(GATE) check; status=$$?; echo "not run: make test-integration, make test-e2e"; exit $$status
+
+test-integration: ## A real API server, controllers, scheduler, fencer and volume lock on loopback; builds Kubernetes once (6 minutes)
+	@$(GATE) integration
+
+test-e2e: ## A kubelet on this host, machines in QEMU, kind, Chromium; skips what this machine lacks (root, the packages of .ci/run)
+	@$(GATE) e2e
+
+gate: ## What .ci/run runs: check, and if it passes test-integration and test-e2e (REQUIRE_ALL=1: a skipped test fails)
+	@$(GATE) gate
+
+test-all: ## Everything, also what left the gate, with a random seed (RAPID_SEED=N: with that one)
+	@$(GATE) all
+
+race: ## Unit and integration tests with the race detector, also in the programs that they start (needs a C compiler)
+	@go run -C e2e ./gate -race $(ARGS) test integration
+
+N ?= 20
+stress: ## One live test many times beside a busy machine: make stress TEST=./faults RUN=TestX N=20
+	@e2e/stress "$(TEST)" "$(RUN)" "$(N)"
+
+vet: ## go vet on the product and the preview
+	go vet ./...
+	go -C preview vet ./...
 
 demo-fencing: ## Two machines in QEMU: one is paused, cut off and fenced, the other one asked for; seconds of each step (root)
 	go test -C e2e ./fencing/guests -count=1 -v
@@ -38,7 +69,7 @@ chaos: ## Faults without end, in a real control plane with users at work, watche
 	@go run -C e2e ./chaos -time=$(CHAOS) $(ARGS)
 
 e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove (root, Docker; ALL=1: all combinations)
-	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./tiers kind
+	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./gate kind
 
 images: ## The container images, podgrace/NAME:$(TAG) (Docker with BuildKit: from version 23 on the plugin buildx)
 	for target in webhook nodeenforcer fencer volumelock fencer-agents podgrace preview; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done

@@ -1,11 +1,6 @@
 package docs_test
 
 import (
-	"maps"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -81,35 +76,5 @@ func TestLabelOfWebhookConfigurations(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{"MutatingWebhookConfiguration": true, "ValidatingWebhookConfiguration": true}, kinds); diff != "" {
 		t.Errorf("by kind, whether the label is there (-want +have):\n%s", diff)
-	}
-}
-
-// needsRoot are the tiers that say they need root, by the folder whose code says so.
-var needsRoot = map[string]string{"cluster": "node", "kind": "kind", "vm": "virtual machine"}
-
-func TestTiersThatNeedRoot(t *testing.T) {
-	files, err := filepath.Glob("../e2e/*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var folders []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder := filepath.Base(filepath.Dir(file))
-		if strings.Contains(string(text), " needs root") && !strings.HasSuffix(file, "_test.go") && !slices.Contains(folders, folder) {
-			folders = append(folders, folder)
-		}
-	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(needsRoot)), folders); diff != "" {
-		t.Fatalf("who needs root (-want +have):\n%s", diff)
-	}
-	told := regexp.MustCompile(`(?s)Three tiers need root.*?\.\n`).FindString(readPage(t, "../README.md"))
-	for _, tier := range needsRoot {
-		if !strings.Contains(told, tier+", ") {
-			t.Errorf("README.md does not tell that tier %s needs root: %q", tier, told)
-		}
 	}
 }

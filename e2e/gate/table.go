@@ -1,0 +1,113 @@
+package main
+
+// budget is how many core-minutes the parts of the gate may cost together. A new test that needs more takes it from another one.
+const budget = 55
+
+// parts in the order in which they start if there is room: within a set the longest first.
+var parts = []part{
+	{
+		name: "vet", what: "go vet on the product and the preview", set: setTest, dir: ".",
+		command: []string{"make", "--no-print-directory", "vet"}, cores: 2, minutes: 0.3,
+	},
+	{
+		name: "unit", what: "unit tests of the product", set: setTest, dir: ".",
+		packages: []string{"./..."}, cores: 1.5, minutes: 2,
+	},
+	{
+		name: "preview", what: "unit tests of the preview, with kube-scheduler's own code", set: setTest, dir: "preview",
+		packages: []string{"./..."}, cores: 1, minutes: 0.5,
+	},
+	{
+		name: "lint", what: "golangci-lint on all modules", set: setCheck, dir: ".",
+		command: []string{"make", "--no-print-directory", "lint"}, cores: 2, minutes: 1.5,
+	},
+	{
+		name: "verify", what: "generated files and go.mod are up to date", set: setCheck, dir: ".",
+		command: []string{"make", "--no-print-directory", "verify"}, cores: 1, minutes: 0.7,
+	},
+	{
+		name: "fidelity", what: "decisions against Kubernetes' own code", set: setCheck, dir: "e2e/fidelity",
+		packages: []string{"./..."}, flags: []string{"-count=1"}, cores: 1.5, minutes: 1.5,
+	},
+	{
+		name: "test code", what: "the code of the tests, the benchmarks and the demo; JSON schemas", set: setCheck, dir: "e2e",
+		packages: []string{
+			"./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpeers/...", "./benchpreview/...", "./benchreview/...", "./benchvolumelock/...",
+			"./chaos/plan", "./cluster/...", "./firstday", "./fuzz", "./gate", "./measure", "./processclock", "./schema", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
+		},
+		cores: 1.5, minutes: 0.7,
+	},
+	{
+		name: "monitoring", what: "alerts, by Prometheus' promtool; the dashboard", set: setCheck, dir: "e2e/monitoring",
+		packages: []string{"./..."}, cores: 1, minutes: 0.3,
+	},
+	{
+		name: "release", what: "what a release consists of", set: setCheck, dir: "release",
+		packages: []string{"./..."}, cores: 1, minutes: 0.5,
+		moved: []moved{
+			{test: "TestDryRun", other: "run it if release/, cmd/ or the Dockerfile changes"},
+			{test: "TestCompiles", other: "run it if release/, cmd/ or the Dockerfile changes"},
+		},
+	},
+	{
+		name: controlPlane, what: "builds etcd, API server, kubectl, controller manager and scheduler, once a version: 5 to 6 minutes on two cores", set: setIntegration, dir: "e2e",
+		command: []string{"go", "run", "./cluster/build", "control-plane"}, cores: 2, minutes: 0,
+	},
+	{
+		name: nodePrograms, what: "builds kubelet, kubeadm and kube-proxy, once a version: a minute", set: setE2E, dir: "e2e",
+		command: []string{"go", "run", "./cluster/build", "node"}, cores: 2, minutes: 0, after: []string{controlPlane},
+	},
+	{
+		name: "machines", what: "a node in QEMU with cgroup v2 and systemd, and a bare guest", set: setE2E, dir: "e2e",
+		packages: []string{"./node/guest", "./node/vm", "./volumelock/vm"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 1, minutes: 10,
+	},
+	{
+		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
+		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.7, minutes: 10,
+	},
+	{
+		name: "node", what: "a kubelet with containerd on this host", set: setE2E, dir: "e2e",
+		packages: []string{"./node", "./node/cgroupv1", "./node/host", "./node/ordinary", "./node/partition"},
+		flags:    live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.6, minutes: 4,
+	},
+	{
+		name: "fenced machines", what: "fence agents, a BMC, and machines in QEMU that are cut off", set: setE2E, dir: "e2e",
+		packages: []string{"./fencing/agents", "./fencing/guests"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.6, minutes: 6,
+	},
+	{
+		name: "webhooks", what: "the webhooks behind a real API server", set: setIntegration, dir: "e2e",
+		packages: []string{"./apiserver/...", "./agreement/...", "./bench/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 3,
+	},
+	{
+		name: "faults", what: "certificates, replicas and API servers that fail", set: setIntegration, dir: "e2e",
+		packages: []string{"./certificates/...", "./faults/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 8,
+	},
+	{
+		name: "controllers", what: "with the controllers and the scheduler; random attacks", set: setIntegration, dir: "e2e",
+		packages: []string{"./controlplane/...", "./attacks/..."}, flags: live, after: []string{controlPlane}, cores: 0.5, minutes: 4,
+	},
+	{
+		name: "volumelock", what: "the volume lock with the attach/detach controller", set: setIntegration, dir: "e2e",
+		packages: []string{"./volumelock"}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 5,
+	},
+	{
+		name: "fencing", what: "the fencer with scripted machines", set: setIntegration, dir: "e2e",
+		packages: []string{"./fencing"}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 4,
+	},
+	{
+		name: "deploy", what: "manifests and chart on a real API server", set: setIntegration, dir: "e2e/deploy",
+		packages: []string{"./..."}, flags: live, after: []string{controlPlane}, cores: 0.5, minutes: 3,
+	},
+	{
+		name: "scheduler", what: "previews against a real kube-scheduler", set: setIntegration, dir: "e2e/preview",
+		packages: []string{"./..."}, flags: live, after: []string{controlPlane}, cores: 0.6, minutes: 1.5,
+	},
+	{
+		name: "browser", what: "the page of a review in a headless Chromium", set: setE2E, dir: "e2e",
+		packages: []string{"./page/...", "./screenshot/..."}, flags: live, cores: 0.6, minutes: 1.2,
+	},
+	{
+		name: "chaos", what: "random faults, with a kubelet of this host if it can have one", set: setAll, dir: "e2e",
+		packages: []string{"./chaos"}, flags: live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.5, minutes: 4.5,
+	},
+}
