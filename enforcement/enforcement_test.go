@@ -111,8 +111,9 @@ func TestFor(t *testing.T) {
 		s.NodeSelector = &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "pool", Operator: "in"}}}
 	})
 	policies := []*v1alpha1.NodePolicy{policy("b", 0), policy("a", 0), policy("gpu", 5, of("gpu")), policy("gpu-light", 1, of("gpu")), unreadable}
+	random := rand.New(rand.NewPCG(1, 0))
 	for range 20 {
-		rand.Shuffle(len(policies), func(i, j int) { policies[i], policies[j] = policies[j], policies[i] })
+		random.Shuffle(len(policies), func(i, j int) { policies[i], policies[j] = policies[j], policies[i] })
 		ready, err := enforcement.Compile(policies)
 		if err == nil || !strings.Contains(err.Error(), "NodePolicy unreadable: nodeSelector: ") {
 			t.Errorf("error %v", err)

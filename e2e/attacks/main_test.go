@@ -12,7 +12,7 @@ import (
 
 var (
 	requests = flag.Int("attacks.requests", 1000, "how many requests TestWalk sends")
-	seed     = flag.Uint64("attacks.seed", 0, "what TestWalk chooses by; 0: another one each time, which is printed")
+	seed     = flag.Uint64("attacks.seed", 0, "what TestWalk chooses by; 0: RAPID_SEED, or a random one; it is printed")
 	flood    = flag.Duration("attacks.flood", 20*time.Second, "how long TestFlood floods")
 )
 

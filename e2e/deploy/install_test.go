@@ -4,9 +4,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // readFiles reads the objects of YAML files.
@@ -33,7 +34,7 @@ func TestAnyOrder(t *testing.T) {
 		}
 		w.established(t, crd)
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := draw.Seed()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	first := readFiles(t, manifests+"/policies/first.yaml")

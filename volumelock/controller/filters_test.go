@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -37,7 +38,7 @@ func TestFilters(t *testing.T) {
 	t.Parallel()
 	first := *seed
 	if first == 0 {
-		first = rand.Uint64()
+		first = draw.Seed()
 	}
 	seen := map[string]int{}
 	for i := range *watched {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/volumelock/volumelocktest"
 )
 
@@ -24,7 +25,7 @@ import (
 var interleavings = flag.Int("interleavings", 1000, "random interleavings to try")
 
 // seed of the first one.
-var seed = flag.Uint64("seed", 0, "seed of the first interleaving; 0: any")
+var seed = flag.Uint64("seed", 0, "seed of the first interleaving; 0: RAPID_SEED, or a random one")
 
 var errKilled = errors.New("the attacher is killed")
 
@@ -68,7 +69,7 @@ func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	first := *seed
 	if first == 0 {
-		first = rand.Uint64()
+		first = draw.Seed()
 	}
 	ctx := log.IntoContext(context.Background(), logr.Discard())
 	var seen volumelocktest.Counts
