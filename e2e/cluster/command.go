@@ -52,7 +52,16 @@ func GoBuild(ctx context.Context, out, folder string) error {
 
 // GoBuildOf is GoBuild for the repository as it was exported into a root.
 func GoBuildOf(ctx context.Context, root, out, folder string) error {
-	return compile(ctx, root, out, folder, "build")
+	return compile(ctx, root, out, folder, "CGO_ENABLED=0", "build")
+}
+
+// GoBuildRace is GoBuild with the race detector, which takes a C compiler and is not static.
+func GoBuildRace(ctx context.Context, out, folder string) error {
+	root, err := ModuleRoot()
+	if err != nil {
+		return err
+	}
+	return compile(ctx, root, out, folder, "CGO_ENABLED=1", "build", "-race")
 }
 
 // GoTestBinary compiles the tests of a folder of this repository, as GoBuild compiles a program.
@@ -61,16 +70,16 @@ func GoTestBinary(ctx context.Context, out, folder string) error {
 	if err != nil {
 		return err
 	}
-	return compile(ctx, root, out, folder, "test", "-c")
+	return compile(ctx, root, out, folder, "CGO_ENABLED=0", "test", "-c")
 }
 
 // compile works in the folder: so it is compiled by the go.mod that it belongs to, wherever we are. Paths are left out of what is
 // compiled, so that another clone finds it in the cache.
-func compile(ctx context.Context, root, out, folder string, command ...string) (err error) {
+func compile(ctx context.Context, root, out, folder, cgo string, command ...string) (err error) {
 	if out, err = filepath.Abs(out); err != nil {
 		return fmt.Errorf("compiling %s: %w", folder, err)
 	}
-	there := Command{Dir: filepath.Join(root, folder), Env: []string{"CGO_ENABLED=0", "GOOS=linux"}}
+	there := Command{Dir: filepath.Join(root, folder), Env: []string{cgo, "GOOS=linux"}}
 	if _, err := there.Run(ctx, "go", append(command, "-trimpath", "-ldflags=-s -w", "-o", out, ".")...); err != nil {
 		return fmt.Errorf("compiling %s: %w", folder, err)
 	}

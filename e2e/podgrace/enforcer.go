@@ -23,9 +23,15 @@ func BuildEnforcer(ctx context.Context, dir string) (string, error) {
 	return build(ctx, dir, "nodeenforcer")
 }
 
+// raceVariable is 1 if the programs are compiled with the race detector, as make race does.
+const raceVariable = "PODGRACE_RACE"
+
 // build compiles a program of cmd.
 func build(ctx context.Context, dir, name string) (string, error) {
 	program := filepath.Join(dir, name)
+	if os.Getenv(raceVariable) == "1" {
+		return program, cluster.GoBuildRace(ctx, program, "cmd/"+name)
+	}
 	return program, cluster.GoBuild(ctx, program, "cmd/"+name)
 }
 
