@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -34,6 +36,17 @@ import (
 	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/volumelock/adoption"
 )
+
+// impatient is a clock that stands still but for waits, each of which ends at once, and ten seconds late.
+type impatient struct{ *testclock.FakeClock }
+
+func newImpatient() impatient { return impatient{testclock.NewFakeClock(time.Now())} }
+
+func (c impatient) After(d time.Duration) <-chan time.Time {
+	after := c.FakeClock.After(d)
+	c.Step(d + 10*time.Second)
+	return after
+}
 
 // A CSIDriver is immutable where it matters: the API server itself says so, and what is made in its place is the same but for that. The command dies between the two, and the next one goes on.
 func TestAdoptDriver(t *testing.T) {
@@ -76,7 +89,7 @@ func TestAdoptDriver(t *testing.T) {
 		return c.Create(ctx, o, opts...)
 	}})
 	adopter := func(kube client.Client) *locks.Adopter {
-		return &locks.Adopter{Client: &locks.Client{Kube: kube, Namespace: namespace}, Clock: clock.RealClock{}, Session: &confirm.Session{Out: out, Err: out, Yes: true},
+		return &locks.Adopter{Client: &locks.Client{Kube: kube, Namespace: namespace}, Clock: newImpatient(), Session: &confirm.Session{Out: out, Err: out, Yes: true},
 			Despite: []adoption.Code{adoption.SilentNodes, adoption.Managed}} // nodes of other tests; a client that is no kubectl
 	}
 	if done, err := adopter(mortal).Adopt(ctx, name); done || err != nil || !strings.Contains(out.String(), "--despite=no-volume-lock") {
@@ -223,7 +236,7 @@ func TestAdoptWithItsRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &bytes.Buffer{}
-	a := &locks.Adopter{Client: &locks.Client{Kube: kube, Namespace: namespace}, Clock: clock.RealClock{}, Session: &confirm.Session{Out: out, Err: out, Yes: true},
+	a := &locks.Adopter{Client: &locks.Client{Kube: kube, Namespace: namespace}, Clock: newImpatient(), Session: &confirm.Session{Out: out, Err: out, Yes: true},
 		Despite: []adoption.Code{adoption.SilentNodes, adoption.Managed, adoption.NoVolumeLock}} // nodes of other tests; a client that is no kubectl; its Deployment is not installed
 	suite.Eventually(t, "its rights", func(ctx context.Context) (bool, error) {
 		_, err := a.Facts(ctx, name)
