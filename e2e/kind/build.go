@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/suite"
 )
 
 // targets of the Dockerfile, and what their images are called in the manifests.
@@ -51,12 +52,9 @@ func (l *Lab) BuildProgram(ctx context.Context, reference, folder string) error 
 	return err
 }
 
-// All says if everything is asked for that a nightly run has time for: PODGRACE_ALL=1.
-func All() bool { return os.Getenv("PODGRACE_ALL") == "1" }
-
 // compiledInDocker says if the Dockerfile compiles the programs. By default they come from this machine, which has compiled most of
 // them already.
-func compiledInDocker() bool { return All() || registryReached() }
+func compiledInDocker() bool { return suite.All() || registryReached() }
 
 // programsImage has a version's programs, as this machine compiled them.
 func programsImage(tag string) string { return "localhost/podgrace/programs:" + tag }

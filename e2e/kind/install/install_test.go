@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/defaulting/limits"
-	"github.com/podgrace/podgrace/e2e/kind"
+	"github.com/podgrace/podgrace/e2e/suite"
 )
 
 // installation is a way in which Podgrace comes into a cluster, and what is seen of it there.
@@ -30,7 +30,7 @@ func (i installation) String() string {
 // installations are chosen so that each two of the four properties meet in each combination (TestEachPairOfProperties);
 // PODGRACE_ALL=1 has all combinations.
 func installations() []installation {
-	if kind.All() {
+	if suite.All() {
 		return product()
 	}
 	return []installation{
