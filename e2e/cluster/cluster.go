@@ -49,6 +49,8 @@ type Options struct {
 	APIServerEnvironment []string
 	// ControllerManagerArgs are more flags, "--name=value"; the last one of a name counts.
 	ControllerManagerArgs []string
+	// NodeGrace is how long the node lifecycle controller waits for a node's heartbeat. Nodes of AddNode send one five times as often. 0: as by default, 50 s and each 10 s. A kubelet sends one each 10 s, whatever it is.
+	NodeGrace time.Duration
 	// Log gets progress lines; nil is silent.
 	Log io.Writer
 	// Dir holds what the cluster writes. The default is a temporary folder, removed by Stop unless the

@@ -206,13 +206,17 @@ func (c *Cluster) startControllerManager(ctx context.Context) (err error) {
 		}
 	}
 	pki := filepath.Join(c.Dir, "pki")
-	c.controllerManager, err = c.startComponent(ctx, "kube-controller-manager", append([]string{
+	args := []string{
 		"--use-service-account-credentials=" + strconv.FormatBool(!c.options.SharedControllerCredentials),
 		"--service-account-private-key-file=" + filepath.Join(pki, "sa-signer.key"),
 		"--root-ca-file=" + filepath.Join(pki, "serving-ca.crt"),
 		"--cluster-signing-cert-file=" + filepath.Join(pki, "ca.crt"),
 		"--cluster-signing-key-file=" + filepath.Join(pki, "ca.key"),
-	}, c.options.ControllerManagerArgs...)...)
+	}
+	if grace := c.options.NodeGrace; grace > 0 {
+		args = append(args, "--node-monitor-grace-period="+grace.String(), "--node-monitor-period="+(grace/10).String())
+	}
+	c.controllerManager, err = c.startComponent(ctx, "kube-controller-manager", append(args, c.options.ControllerManagerArgs...)...)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -98,7 +99,7 @@ func (c *Cluster) StartHeartbeat(ctx context.Context, name string) error {
 
 // beat renews a lease until the context ends.
 func (c *Cluster) beat(ctx context.Context, name string) {
-	ticker := time.NewTicker(heartbeatInterval)
+	ticker := time.NewTicker(cmp.Or(c.options.NodeGrace/5, heartbeatInterval))
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		c.renew(context.WithoutCancel(ctx), name) // else what the client gives up may be stored all the same, later

@@ -2,10 +2,7 @@ package fencing
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -15,71 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2/textlogger"
-	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/fencing/agents/agentstest"
-	"github.com/podgrace/podgrace/fencing/controller"
 )
-
-// jumping is a clock that a test moves by hours, its monotonic reading too: what runs by it can't tell that from time that passed.
-type jumping struct {
-	clock.RealClock
-	by atomic.Int64
-}
-
-func (c *jumping) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
-
-// jump moves the clock, and returns when that was by one that does not jump.
-func (c *jumping) jump(by time.Duration) time.Time {
-	c.by.Add(int64(by))
-	return time.Now()
-}
-
-// fencerBy runs a fencer in this process, with its own rights and by a clock of the test's own, until the test ends.
-func (l *lab) fencerBy(t *testing.T, by clock.WithTicker) {
-	t.Helper()
-	config := l.fencerConfig(t)
-	config.QPS = -1
-	logPath := filepath.Join(t.TempDir(), "fencer.log")
-	logFile, err := os.Create(logPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: controller.NewScheme(), Cache: controller.CacheOptions(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logFile))),
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.Pod{}}}}, Metrics: metricsserver.Options{BindAddress: "0"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	book := &controller.AddressBook{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: by}
-	fencer := &controller.Fencer{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Agents: controller.LiveAgents{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: "podgrace-system"},
-		Addresses: book, Clock: by, Namespace: "podgrace-system", Identity: "by-a-clock-that-jumps",
-	}
-	if err := errors.Join(mgr.Add(fencer), mgr.Add(book)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		end()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		_ = logFile.Close()
-		if text, err := os.ReadFile(logPath); t.Failed() && err == nil {
-			t.Logf("the fencer's log:\n%s", text)
-		}
-	})
-}
 
 // lastSign is when the Lease of a node was renewed last.
 func (l *lab) lastSign(t *testing.T, node string) time.Time {
@@ -92,7 +30,7 @@ func (l *lab) lastSign(t *testing.T, node string) time.Time {
 }
 
 // The fencer's clock jumps by hours, forth and back, while a node falls silent, as its power is ordered off, between the readings that prove it, and while another node that a person asked for was
-// heard of a moment ago. By a clock that does not jump, no power is ordered off before the policy's silence was watched, no receipt is there before two readings 5 s apart and 40 s without a sign of
+// heard of a moment ago. By a clock that is as fast and does not jump, no power is ordered off before the policy's silence was watched, no receipt is there before two readings 5 s apart and 40 s without a sign of
 // life, and both incidents come to their end.
 func TestClockThatJumps(t *testing.T) {
 	l := prepare(t)
@@ -100,8 +38,7 @@ func TestClockThatJumps(t *testing.T) {
 	l.Policy(t, namespace, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
 	const silent, asked = 8, 9
 	const hour = time.Hour
-	fencerClock := &jumping{}
-	l.fencerBy(t, fencerClock)
+	l.startFencer(t)
 
 	// Each order has the clock jump, and so does the second time that the power is read to be off.
 	type machine struct {
@@ -116,14 +53,14 @@ func TestClockThatJumps(t *testing.T) {
 		system := m.System("1")
 		system.ForceOff = func() error {
 			if m.ordered.CompareAndSwap(nil, new(time.Now())) {
-				fencerClock.jump(jumps[0])
+				l.clock.jump(jumps[0])
 			}
 			return m.Off()
 		}
 		system.Power = func() string {
 			state := m.State()
 			if state == "Off" && m.readOff.Add(1) == 2 {
-				m.offTwice.Store(new(fencerClock.jump(jumps[1])))
+				m.offTwice.Store(new(l.clock.jump(jumps[1])))
 			}
 			return state
 		}
@@ -134,7 +71,7 @@ func TestClockThatJumps(t *testing.T) {
 
 	l.StopHeartbeat(nodeName(silent))
 	l.notReady(t, nodeName(silent))
-	forth := fencerClock.jump(3 * hour) // it has been silent for some 50 s
+	forth := l.clock.jump(3 * hour) // it has been silent for some 50 s
 
 	var n corev1.Node
 	if err := l.Client.Get(t.Context(), types.NamespacedName{Name: nodeName(asked)}, &n); err != nil {
@@ -160,15 +97,15 @@ func TestClockThatJumps(t *testing.T) {
 			t.Fatalf("node %s: there is a receipt, and its power was not ordered off or not read twice", nodeName(i))
 		}
 		last := l.lastSign(t, nodeName(i))
-		t.Logf("node %s: ordered off %s, proved %s after its last sign of life; %d readings", nodeName(i), ordered.Sub(last).Round(time.Second/10), proved[i].Sub(last).Round(time.Second/10), m.readOff.Load())
-		if early := 40*time.Second - proved[i].Sub(last); early > 0 {
+		t.Logf("node %s: ordered off %s, proved %s after its last sign of life; %d readings", nodeName(i), passed(last, *ordered).Round(time.Second/10), passed(last, proved[i]).Round(time.Second/10), m.readOff.Load())
+		if early := 40*time.Second - passed(last, proved[i]); early > 0 {
 			t.Errorf("node %s: its receipt was made %s too early after its last sign of life", nodeName(i), early)
 		}
 		if m.readOff.Load() < 4 { // those before a jump prove nothing
 			t.Errorf("node %s: there is a receipt by %d readings, of which two began before the clock jumped", nodeName(i), m.readOff.Load())
 		}
 	}
-	if early := time.Minute - machines[silent].ordered.Load().Sub(forth); early > 0 {
+	if early := time.Minute - passed(forth, *machines[silent].ordered.Load()); early > 0 {
 		t.Errorf("the power of the silent node was ordered off %s before it was watched to be silent for a minute", early)
 	}
 	for i, pod := range pods {

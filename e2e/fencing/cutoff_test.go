@@ -16,10 +16,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/suite"
 	core "github.com/podgrace/podgrace/fencing"
 )
@@ -34,8 +35,8 @@ type staleAPI struct {
 
 const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.NamespaceNodeLease + "/leases"
 
-// behindStaleAPI starts such a way for the fencer, and returns the kubeconfig that leads there.
-func behindStaleAPI(t *testing.T, l *lab) (_ *staleAPI, kubeconfig string) {
+// behindStaleAPI starts such a way for the fencer.
+func behindStaleAPI(t *testing.T, l *lab) (_ *staleAPI, way *rest.Config) {
 	t.Helper()
 	s := &staleAPI{ReverseProxy: &httputil.ReverseProxy{}}
 	s.Rewrite = func(r *httputil.ProxyRequest) {
@@ -50,7 +51,11 @@ func behindStaleAPI(t *testing.T, l *lab) (_ *staleAPI, kubeconfig string) {
 		}
 		return nil
 	}
-	return s, suite.Proxy(t, l.fencerConfig(t), s.ReverseProxy, s)
+	way, err := clientcmd.BuildConfigFromFlags("", suite.Proxy(t, l.fencerConfig(t), s.ReverseProxy, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, way
 }
 
 // ServeHTTP passes a request on, or answers with what is known.
@@ -128,15 +133,6 @@ func (s *staleAPI) fallBehind(t *testing.T, l *lab, nodes ...string) {
 	}
 }
 
-// rounds of the fencer in which everything could be read and written.
-func (l *lab) rounds(ctx context.Context) (float64, error) {
-	text, err := measure.Metrics(ctx, l.fencer.MetricsURL+"/metrics")
-	if err != nil {
-		return 0, err
-	}
-	return measure.Sum(text, `podgrace_fencer_rounds_total{result="ok"}`)
-}
-
 // Of half of the nodes nothing new reaches the fencer, which writes all the while: it says so, and fences none of them, not even the one that is really silent, not ready, and whose pod has waited
 // for as long as the policy says. When they are heard of again, the conditions are taken back, and that one is fenced: nothing else kept it from being.
 func TestHalfSilent(t *testing.T) {
@@ -150,10 +146,10 @@ func TestHalfSilent(t *testing.T) {
 		l.policy(t, i, v1alpha1.FenceModeFence)
 		pods[i] = l.database(t, namespace, i)
 	}
-	api, kubeconfig := behindStaleAPI(t, l)
-	l.startFencer(t, "--kubeconfig="+kubeconfig)
-	suite.Eventually(t, "the fencer to lead", func(ctx context.Context) (bool, error) {
-		n, err := l.rounds(ctx)
+	api, way := behindStaleAPI(t, l)
+	l.startFencerWith(t, way)
+	suite.Eventually(t, "the fencer to lead", func(context.Context) (bool, error) {
+		n, err := l.fencer.rounds()
 		return n > 0, err
 	})
 
@@ -182,12 +178,12 @@ func TestHalfSilent(t *testing.T) {
 	suite.Eventually(t, "the condition of a pod", partitioned(well, corev1.ConditionUnknown))
 	l.notReady(t, nodeName(dead))
 	// From now on all but the doubt speaks for a fence of it, round for round.
-	before, err := l.rounds(t.Context())
+	before, err := l.fencer.rounds()
 	if err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "more rounds", func(ctx context.Context) (bool, error) {
-		n, err := l.rounds(ctx)
+	suite.Eventually(t, "more rounds", func(context.Context) (bool, error) {
+		n, err := l.fencer.rounds()
 		return n >= before+20, err
 	})
 	for _, name := range half {

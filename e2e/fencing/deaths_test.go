@@ -36,7 +36,7 @@ func TestDeaths(t *testing.T) {
 		if orders++; orders > 1 {
 			return one.Off()
 		}
-		killed <- leader.Kill()
+		killed <- leader.kill()
 		return nil
 	}
 	l.behind(t, first, system)
@@ -90,7 +90,9 @@ func TestDeaths(t *testing.T) {
 	if err := l.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_ = l.fencer.Kill() // it may have ended by itself, without the API server
+	if err := l.fencer.kill(); err != nil {
+		t.Fatal(err)
+	}
 	l.startFencer(t)
 	l.phase(t, nodeName(first), v1alpha1.FenceReleased)
 	suite.Eventually(t, "the database to be bound elsewhere", func(ctx context.Context) (bool, error) {

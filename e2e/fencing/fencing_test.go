@@ -3,8 +3,6 @@ package fencing
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,18 +29,18 @@ import (
 	"github.com/podgrace/podgrace/fencing/agents/agentstest"
 )
 
-var shared = &suite.Shared{Tier: "fencing", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+var shared = &suite.Shared{Tier: "fencing", Options: cluster.Options{ControllerManager: true, Scheduler: true, NodeGrace: nodeGrace}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
-// soon is how long what takes a minute and a half may take on a busy machine: silence, the node lifecycle controller's 50 s, and the budget's one after the other.
+// soon is how long what takes a quarter of a minute may take on a busy machine: silence, the node lifecycle controller's grace, and the budget's one after the other.
 const soon = 5 * time.Minute
 
 // lab is a cluster of twelve nodes with a fencer.
 type lab struct {
 	*suite.Suite
-	program string
-	fencer  *podgrace.Fencer
+	clock  *fastClock
+	fencer *fencer
 }
 
 // nodes are made once, for all tests.
@@ -65,12 +63,8 @@ func prepare(t *testing.T) *lab {
 // prepareIn is prepare in a cluster, whose nodes are made once.
 func prepareIn(t *testing.T, shared *suite.Shared, nodes *sync.Once) *lab {
 	t.Helper()
-	l := &lab{Suite: shared.Get(t)}
+	l := &lab{Suite: shared.Get(t), clock: newFastClock()}
 	ctx := t.Context()
-	var err error
-	if l.program, err = podgrace.BuildFencer(ctx, filepath.Join(l.Dir, "bin")); err != nil {
-		t.Fatal(err)
-	}
 	nodes.Do(func() {
 		if err := podgrace.AllowFencer(ctx, l.Cluster); err != nil {
 			t.Fatal(err)
@@ -116,26 +110,6 @@ func (l *lab) renew(t *testing.T, i int) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// startFencer starts another fencer; the one before has ended.
-func (l *lab) startFencer(t *testing.T, args ...string) {
-	t.Helper()
-	fencer, err := podgrace.StartFencer(context.WithoutCancel(t.Context()), l.Cluster, l.program, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.fencer = fencer
-	t.Cleanup(func() {
-		if l.fencer == fencer { // the last one
-			if err := fencer.Stop(); err != nil {
-				t.Error(err)
-			}
-		}
-		if log, err := os.ReadFile(fencer.LogPath); t.Failed() && err == nil {
-			t.Logf("a fencer's log:\n%s", log)
-		}
-	})
 }
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
@@ -252,7 +226,7 @@ func (l *lab) condition(t *testing.T, node string) *corev1.NodeCondition {
 	return nil
 }
 
-// notReady waits until the API server has a silent node as not ready, which takes the node lifecycle controller 50 s.
+// notReady waits until the API server has a silent node as not ready, which takes the node lifecycle controller nodeGrace.
 func (l *lab) notReady(t *testing.T, node string) {
 	t.Helper()
 	suite.Eventually(t, "node "+node+" to be not ready", func(ctx context.Context) (bool, error) {
