@@ -76,6 +76,18 @@ func (c *Cluster) RestartControllerManager(ctx context.Context) error {
 	return c.restart(ctx, "the controller manager", &c.controllerManager, c.startControllerManager)
 }
 
+// ShareControllerCredentials restarts the controller manager with Options.SharedControllerCredentials as given, if it is not so already.
+func (c *Cluster) ShareControllerCredentials(ctx context.Context, shared bool) error {
+	c.mu.Lock() // whoever starts the controller manager has it
+	was := c.options.SharedControllerCredentials
+	c.options.SharedControllerCredentials = shared
+	c.mu.Unlock()
+	if was == shared {
+		return nil
+	}
+	return c.RestartControllerManager(ctx)
+}
+
 // restart kills a component, keeps it running from then on, and returns when it is healthy again.
 func (c *Cluster) restart(ctx context.Context, what string, component **process, start func(context.Context) error) error {
 	was, err := c.kill(component)

@@ -13,53 +13,40 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/podgrace"
-	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
-const nodeName = "real"
-
-var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
-
-func TestMain(m *testing.M) { suite.Main(m, shared) }
-
-func TestEnforcer(t *testing.T) { enforcer.Run(t, start) }
+func TestEnforcer(t *testing.T) { enforcer.Run(t, ground) }
 
 var (
-	once    sync.Once
-	node    *cluster.Node
-	program string
-	onceErr error
+	onceEnforcer sync.Once
+	program      string
+	enforcerErr  error
 )
 
-func start(t *testing.T) *enforcer.Ground {
+// ground is the node, and an enforcer's program with its rights.
+func ground(t *testing.T) *enforcer.Ground {
 	t.Helper()
-	clustertest.Require(t, "node", cluster.NodeSupported())
-	s := shared.Get(t)
-	once.Do(func() {
+	s, n := start(t)
+	onceEnforcer.Do(func() {
 		ctx := context.Background()
-		if onceErr = podgrace.AllowEnforcer(ctx, s.Cluster); onceErr != nil {
-			return
+		if enforcerErr = podgrace.AllowEnforcer(ctx, s.Cluster); enforcerErr == nil {
+			program, enforcerErr = podgrace.BuildEnforcer(ctx, filepath.Join(s.Dir, "bin"))
 		}
-		if program, onceErr = podgrace.BuildEnforcer(ctx, filepath.Join(s.Dir, "bin")); onceErr != nil {
-			return
-		}
-		node, onceErr = s.StartKubelet(ctx, cluster.KubeletOptions{Name: nodeName})
 	})
-	if onceErr != nil {
-		t.Fatal(onceErr)
+	if enforcerErr != nil {
+		t.Fatal(enforcerErr)
 	}
 	tree, err := cgroup.NewV1("/sys/fs/cgroup", "/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &enforcer.Ground{
-		Suite: s, Machine: machine{s.Cluster, tree}, NodeName: nodeName, Patience: 3 * time.Minute, LeastCPU: "1m", Shares: "cpu.shares", Weights: map[int]string{200: "5219", 321: "8391"},
+		Suite: s, Machine: machine{s.Cluster, n, tree}, NodeName: nodeName, Patience: 3 * time.Minute, LeastCPU: "1m", Shares: "cpu.shares", Weights: map[int]string{200: "5219", 321: "8391"},
 		Tuned: []string{"memory.limit_in_bytes", "oom_score_adj"}, NoLowerOOM: true,
 	}
 }
@@ -67,12 +54,13 @@ func start(t *testing.T) *enforcer.Ground {
 // machine is this host.
 type machine struct {
 	cluster *cluster.Cluster
+	node    *cluster.Node
 	tree    cgroup.Tree
 }
 
 // kubeletAt is where this node's kubelet is, for the enforcer.
-func kubeletAt() []string {
-	return []string{"--kubelet", fmt.Sprintf("%s:%d", node.Address, node.Port)}
+func (m machine) kubeletAt() []string {
+	return []string{"--kubelet", fmt.Sprintf("%s:%d", m.node.Address, m.node.Port)}
 }
 
 func (m machine) Enforcer(t *testing.T) enforcer.Metrics { return m.start(t, "--resync=1s") }
@@ -85,7 +73,7 @@ func (m machine) Repairer(t *testing.T) enforcer.Metrics {
 // start starts an enforcer, which ends with the test.
 func (m machine) start(t *testing.T, args ...string) enforcer.Metrics {
 	t.Helper()
-	e, err := podgrace.StartEnforcer(m.cluster, program, nodeName, append(kubeletAt(), args...)...)
+	e, err := podgrace.StartEnforcer(m.cluster, program, nodeName, append(m.kubeletAt(), args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +94,7 @@ func (m machine) Plan(t *testing.T, args ...string) report.NodePlan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append(append([]string{"plan", "-o", "json", "--kubeconfig", kubeconfig, "--node-name", nodeName}, kubeletAt()...), args...)
+	args = append(append([]string{"plan", "-o", "json", "--kubeconfig", kubeconfig, "--node-name", nodeName}, m.kubeletAt()...), args...)
 	var problems strings.Builder
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Stderr = &problems

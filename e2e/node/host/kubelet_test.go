@@ -1,10 +1,9 @@
-package node
+package host
 
 import (
 	"context"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,40 +12,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
-
-const (
-	nodeName  = "real"
-	slowImage = "localhost/podgrace/slow:1"
-)
-
-var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
-
-func TestMain(m *testing.M) { suite.Main(m, shared) }
-
-var (
-	startNode sync.Once
-	node      *cluster.Node
-	nodeErr   error
-)
-
-func start(t *testing.T) (*suite.Suite, *cluster.Node) {
-	t.Helper()
-	clustertest.Require(t, "node", cluster.NodeSupported())
-	s := shared.Get(t)
-	startNode.Do(func() {
-		archive := filepath.Join(s.Dir, "slow.tar")
-		if nodeErr = cluster.BuildImage(context.Background(), slowImage, "e2e/node/slow", archive); nodeErr == nil {
-			node, nodeErr = s.StartKubelet(context.Background(), cluster.KubeletOptions{Name: nodeName, Images: []string{archive}})
-		}
-	})
-	if nodeErr != nil {
-		t.Fatal(nodeErr)
-	}
-	return s, node
-}
 
 func pod(namespace, name, image string) *corev1.Pod {
 	return &corev1.Pod{

@@ -3,7 +3,6 @@ package ordinary
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,13 +17,13 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
+// Image is of the jobs; a node needs it. ImageSource is the folder of its program.
 const (
-	nodeName  = "real"
-	doneImage = "localhost/podgrace/done:1"
+	Image       = "localhost/podgrace/done:1"
+	ImageSource = "e2e/node/done"
 )
 
 // work is one kind of ordinary work in a namespace whose policy guards every pod.
@@ -43,49 +42,39 @@ var work = []struct {
 	{"namespace deletion", namespaceDeletion},
 }
 
-func TestOrdinaryWorkMakesNoCall(t *testing.T) {
-	clustertest.Require(t, "node", cluster.NodeSupported())
-	for name, shared := range map[string]bool{"credentials of each controller": false, "credentials shared by all": true} {
-		t.Run(name, func(t *testing.T) {
-			s := startNode(t, shared)
-			for _, w := range work {
-				t.Run(w.name, func(t *testing.T) {
-					ns := s.Namespace(t)
-					s.WaitServiceAccount(t, ns)
-					s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}})
-					before, evictedBefore := calls(t, s)
-					w.do(t, s, ns)
-					after, evicted := calls(t, s)
-					if after != before {
-						t.Errorf("the API server made %d calls to the removal guard", after-before)
-					}
-					if drains := w.name == "drain"; drains != (evicted > evictedBefore) {
-						t.Errorf("the API server asked about %d ordinary evictions", evicted-evictedBefore)
-					}
-				})
+// Run does all kinds of work in a cluster with one real node: with credentials of each controller, which the cluster has at first, and with credentials that all share.
+func Run(t *testing.T, s *suite.Suite) {
+	t.Run("credentials of each controller", func(t *testing.T) { all(t, s) })
+	t.Run("credentials shared by all", func(t *testing.T) {
+		share := func(shared bool) {
+			if err := s.ShareControllerCredentials(context.Background(), shared); err != nil {
+				t.Fatal(err)
 			}
-			t.Run("but a force delete is judged", func(t *testing.T) { forceDelete(t, s) })
-		})
-	}
+		}
+		share(true)
+		t.Cleanup(func() { share(false) })
+		all(t, s)
+	})
 }
 
-func startNode(t *testing.T, sharedCredentials bool) *suite.Suite {
-	t.Helper()
-	shared := &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true, SharedControllerCredentials: sharedCredentials}}
-	s := shared.Get(t)
-	t.Cleanup(func() {
-		if err := shared.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	archive := filepath.Join(s.Dir, "done.tar")
-	if err := cluster.BuildImage(t.Context(), doneImage, "e2e/node/done", archive); err != nil {
-		t.Fatal(err)
+func all(t *testing.T, s *suite.Suite) {
+	for _, w := range work {
+		t.Run(w.name, func(t *testing.T) {
+			ns := s.Namespace(t)
+			s.WaitServiceAccount(t, ns)
+			s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}})
+			before, evictedBefore := calls(t, s)
+			w.do(t, s, ns)
+			after, evicted := calls(t, s)
+			if after != before {
+				t.Errorf("the API server made %d calls to the removal guard", after-before)
+			}
+			if drains := w.name == "drain"; drains != (evicted > evictedBefore) {
+				t.Errorf("the API server asked about %d ordinary evictions", evicted-evictedBefore)
+			}
+		})
 	}
-	if _, err := s.StartKubelet(t.Context(), cluster.KubeletOptions{Name: nodeName, Images: []string{archive}}); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	t.Run("but a force delete is judged", func(t *testing.T) { forceDelete(t, s) })
 }
 
 var callCount = regexp.MustCompile(`(?m)^apiserver_admission_webhook_request_total\{.*name="([a-z-]+\.removal|evictions\.mutate)\.podgrace\.dev".*\} ([0-9.e+]+)$`)
@@ -214,14 +203,14 @@ func rollout(t *testing.T, s *suite.Suite, ns string) {
 }
 
 func job(t *testing.T, s *suite.Suite, ns string) {
-	template := corev1.PodTemplateSpec{Spec: spec(doneImage)}
+	template := corev1.PodTemplateSpec{Spec: spec(Image)}
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "job"}, Spec: batchv1.JobSpec{Completions: new(int32(2)), Parallelism: new(int32(2)), TTLSecondsAfterFinished: new(int32(1)), Template: template}}
 	create(t, s, j)
 	gone(t, s, j)
 	running(t, s, ns, 0)
 
-	failing := corev1.PodTemplateSpec{Spec: spec(doneImage, "fail")}
+	failing := corev1.PodTemplateSpec{Spec: spec(Image, "fail")}
 	failing.Spec.RestartPolicy = corev1.RestartPolicyNever
 	f := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "failing"}, Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)), TTLSecondsAfterFinished: new(int32(1)), Template: failing}}
 	create(t, s, f)
@@ -260,13 +249,14 @@ func drain(t *testing.T, s *suite.Suite, ns string) {
 	d := deployment(ns, 2)
 	create(t, s, d)
 	pods := running(t, s, ns, 2)
-	if _, _, err := s.Kubectl(t.Context(), "drain", nodeName, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m"); err != nil {
+	node := pods[0].Spec.NodeName
+	if _, _, err := s.Kubectl(t.Context(), "drain", node, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range pods {
 		gone(t, s, &pods[i])
 	}
-	if _, _, err := s.Kubectl(t.Context(), "uncordon", nodeName); err != nil {
+	if _, _, err := s.Kubectl(t.Context(), "uncordon", node); err != nil {
 		t.Fatal(err)
 	}
 	running(t, s, ns, 2)
@@ -290,10 +280,10 @@ func forceDelete(t *testing.T, s *suite.Suite) {
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}})
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}, Spec: spec(cluster.PauseImage)}
 	create(t, s, p)
-	running(t, s, ns, 1)
+	node := running(t, s, ns, 1)[0].Spec.NodeName
 	before, _ := calls(t, s)
 	err := s.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0))
-	if err == nil || !strings.Contains(err.Error(), "may still run on real (ready)") {
+	if err == nil || !strings.Contains(err.Error(), "may still run on "+node+" (ready)") {
 		t.Errorf("want a refusal, got %v", err)
 	}
 	if after, _ := calls(t, s); after <= before {

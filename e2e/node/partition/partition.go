@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -24,46 +23,37 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-const lingerImage = "localhost/podgrace/linger:1"
-
-var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
-
-func TestMain(m *testing.M) { suite.Main(m, shared) }
-
-var (
-	startNode sync.Once
-	node      *cluster.Node
-	nodeErr   error
+// Image is of the workloads; a node needs it. ImageSource is the folder of its program.
+const (
+	Image       = "localhost/podgrace/linger:1"
+	ImageSource = "e2e/node/partition/linger"
 )
 
-func start(t *testing.T) (*suite.Suite, *cluster.Node) {
-	t.Helper()
-	clustertest.Require(t, "node", cluster.NodeSupported())
-	s := shared.Get(t)
-	startNode.Do(func() {
-		archive := filepath.Join(s.Dir, "linger.tar")
-		if nodeErr = cluster.BuildImage(context.Background(), lingerImage, "e2e/node/partition/linger", archive); nodeErr == nil {
-			node, nodeErr = s.StartKubelet(context.Background(), cluster.KubeletOptions{Name: "real", Images: []string{archive}})
-		}
-	})
-	if nodeErr != nil {
-		t.Fatal(nodeErr)
+// Run runs the tests on a node, whose kubelet they stop and start.
+func Run(t *testing.T, s *suite.Suite, n *cluster.Node) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *suite.Suite, *cluster.Node)
+	}{
+		{"StatefulSetRollout", statefulSetRollout}, {"KubeletKilledDuringTermination", kubeletKilledDuringTermination}, {"NamespaceDeletion", namespaceDeletion},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			// A kubelet that has just registered its node makes its lease 10 s later.
+			suite.Eventually(t, "the lease of "+n.Name, func(ctx context.Context) (bool, error) {
+				err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.Name}, &coordinationv1.Lease{})
+				return err == nil, client.IgnoreNotFound(err)
+			})
+			t.Cleanup(func() {
+				if t.Failed() { // the next test wants a kubelet
+					_ = n.RestartKubelet(context.Background())
+				}
+			})
+			test.run(t, s, n)
+		})
 	}
-	// A kubelet that has just registered its node makes its lease 10 s later.
-	suite.Eventually(t, "the lease of "+node.Name, func(ctx context.Context) (bool, error) {
-		err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &coordinationv1.Lease{})
-		return err == nil, client.IgnoreNotFound(err)
-	})
-	t.Cleanup(func() {
-		if t.Failed() { // the next test wants a kubelet
-			_ = node.RestartKubelet(context.Background())
-		}
-	})
-	return s, node
 }
 
 // guarded makes a namespace whose stateful pods are protected.
@@ -83,7 +73,7 @@ func database(t *testing.T, s *suite.Suite, ns string, replicas int32, change fu
 	}
 	labels := map[string]string{"app": "db"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "main", Image: lingerImage, ImagePullPolicy: corev1.PullNever,
+		Name: "main", Image: Image, ImagePullPolicy: corev1.PullNever,
 		Env: []corev1.EnvVar{
 			field("NAMESPACE", "metadata.namespace"), field("NAME", "metadata.name"), field("UID", "metadata.uid"),
 			{Name: copyVariable, Value: "$(NAMESPACE)/$(NAME)/$(UID)"},
@@ -137,8 +127,7 @@ func addSpare(t *testing.T, s *suite.Suite, ns string) (closeSpare func()) {
 // A rollout meets a node whose kubelet is away. Its own delete is an ordinary one, as are that of the taint that a silent
 // node gets and that of kubectl drain: nobody is hindered, the pods stay Terminating. What people do next is refused. When
 // the kubelet is back all ends by itself.
-func TestStatefulSetRolloutCutByAPartition(t *testing.T) {
-	s, n := start(t)
+func statefulSetRollout(t *testing.T, s *suite.Suite, n *cluster.Node) {
 	ns := guarded(t, s)
 	w := observe(t, s, ns)
 	set := database(t, s, ns, 2, func(p *corev1.PodSpec) {
@@ -212,8 +201,7 @@ func wantExit(t *testing.T, w *witness, pod corev1.Pod) {
 
 // The kubelet dies after it has told the container to stop, and before that has. It comes back, and waits for the container
 // again.
-func TestKubeletKilledDuringTermination(t *testing.T) {
-	s, n := start(t)
+func kubeletKilledDuringTermination(t *testing.T, s *suite.Suite, n *cluster.Node) {
 	ns := guarded(t, s)
 	w := observe(t, s, ns)
 	set := database(t, s, ns, 1, func(p *corev1.PodSpec) {
@@ -319,9 +307,7 @@ func child(name string) (int, error) {
 
 // A namespace can't be deleted while a pod of it may run on a node without a heartbeat. Who knows that the node is off says
 // so, and taints it, as Kubernetes wants it anyway; pod garbage collection and the namespace controller do the rest.
-func TestNamespaceDeletionUnderAPartition(t *testing.T) {
-	clustertest.Require(t, "node", cluster.NodeSupported())
-	s := shared.Get(t)
+func namespaceDeletion(t *testing.T, s *suite.Suite, _ *cluster.Node) {
 	ns := guarded(t, s)
 	w := observe(t, s, ns)
 	name := "silent-" + ns
