@@ -67,7 +67,7 @@ var parts = []part{
 	},
 	{
 		name: "node", what: "a kubelet with containerd on this host", set: setE2E, dir: "e2e",
-		packages: []string{"./node", "./node/cgroupv1", "./node/host", "./node/ordinary", "./node/partition"},
+		packages: []string{"./node/cgroupv1", "./node/host"},
 		flags:    live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.6, minutes: 4,
 	},
 	{
