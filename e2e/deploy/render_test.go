@@ -274,20 +274,48 @@ var helmProgram = sync.OnceValues(func() (string, error) {
 // helmDir is what helmProgram made, if it was called.
 var helmDir string
 
-// helm3Program builds the last Helm 3, whose modules are its own.
+// helm3 is the version of Helm 3 that is tested.
+const helm3 = "v3.20.2"
+
+// helm3Program installs Helm 3 into the user's cache folder, once per version and with the modules that Helm 3 itself pins. It returns a
+// link beside Helm 4, because helmOf keeps Helm's files there.
 var helm3Program = sync.OnceValues(func() (string, error) {
 	beside, err := helmProgram()
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(filepath.Dir(beside), "helm3")
-	build := exec.Command("go", "build", "-o", program, "helm.sh/helm/v3/cmd/helm")
-	build.Dir = filepath.Join("..", "..", "tools", "helm3")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build Helm 3: %w: %s", err, out)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
 	}
-	return program, nil
+	dir := filepath.Join(cache, "podgrace", "helm-"+helm3)
+	installed := filepath.Join(dir, "helm")
+	if _, err := os.Stat(installed); err != nil {
+		if err := installHelm3(dir, installed); err != nil {
+			return "", fmt.Errorf("install Helm %s: %w", helm3, err)
+		}
+	}
+	program := filepath.Join(filepath.Dir(beside), "helm3")
+	return program, os.Symlink(installed, program)
 })
+
+// installHelm3 installs into a temporary folder and renames, so that the cache never has half a program.
+func installHelm3(dir, program string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(dir, "install-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	install := exec.Command("go", "install", "helm.sh/helm/v3/cmd/helm@"+helm3)
+	install.Env = append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+temp)
+	if out, err := install.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return os.Rename(filepath.Join(temp, "helm"), program)
+}
 
 // helm runs Helm, which keeps its files to itself. The error has what it wrote to standard error.
 func helm(t testing.TB, args ...string) (string, error) {
