@@ -6,7 +6,7 @@ TAG ?= dev
 # What the programs tell as their version: the images' tag where one is given, else what git calls the commit.
 VERSION ?= $(if $(filter dev,$(TAG)),$(shell git describe --always --dirty --tags 2>/dev/null || echo $(TAG)),$(TAG))
 # Modules of their own, so that the product does not need what its tests need, nor the scheduler. e2e/kubernetes has no code.
-MODULES := preview release e2e e2e/deploy e2e/fidelity e2e/monitoring e2e/preview
+MODULES := preview release e2e e2e/deploy e2e/monitoring e2e/oracle
 
 # One way to compile for programs, tests and Kubernetes: what two of them need, and what another clone compiled, is not compiled again.
 export CGO_ENABLED := 0
@@ -146,7 +146,7 @@ screenshots: build ## The pictures of the README and the docs: review, its page,
 	@go run -C e2e ./screenshot/readme
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code
-	cd e2e/fidelity && go test ./... -count=1 -timeout=10h -v -rapid.checks=$(FIDELITY_CASES)
+	cd e2e/oracle && go test ./fidelity -count=1 -timeout=10h -v -rapid.checks=$(FIDELITY_CASES)
 
 # Packages that need a control plane and no nodes, and of 1.36's gates those that are on in 1.37 or were promoted there.
 VERSIONS ?= 1.33 1.34 1.35

@@ -15,7 +15,7 @@ import (
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
-// That these are all the defaults, and the right ones, is compared with Kubernetes' own in e2e/fidelity.
+// That these are all the defaults, and the right ones, is compared with Kubernetes' own in e2e/oracle/fidelity.
 func TestDefault(t *testing.T) {
 	for name, tc := range map[string]struct {
 		into     runtime.Object
