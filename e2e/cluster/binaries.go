@@ -19,10 +19,6 @@ import (
 // assetsVariable names a folder with programs built elsewhere, as envtest does.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
-// VersionVariable names the minor version of Kubernetes to run, of those with a folder of their own in e2e/kubernetes: "1.33". Unset or
-// empty is the version that is pinned for all tests.
-const VersionVariable = "PODGRACE_KUBERNETES"
-
 // modulePath is the module whose go.mod marks the repository's root.
 const modulePath = "github.com/podgrace/podgrace"
 
@@ -60,11 +56,7 @@ func Binaries(ctx context.Context, progress io.Writer, names ...string) (string,
 		}
 		return dir, nil
 	}
-	module, err := kubernetesModule()
-	if err != nil {
-		return "", err
-	}
-	version, err := pinnedVersion(module, "k8s.io/kubernetes")
+	version, isOlder, err := kubernetesVersion()
 	if err != nil {
 		return "", err
 	}
@@ -79,6 +71,13 @@ func Binaries(ctx context.Context, progress io.Writer, names ...string) (string,
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making the cache folder: %w", err)
+	}
+	module, err := pinnedKubernetes()
+	if isOlder {
+		module, err = olderModule(ctx, version, dir, progress)
+	}
+	if err != nil {
+		return "", err
 	}
 	told := newBuildProgress(progress, "Kubernetes "+version, todo)
 	for i, p := range todo {
@@ -188,19 +187,10 @@ func requiredVersion(gomod []byte, module string) (string, bool) {
 	return "", false
 }
 
-// kubernetesModule is the folder of the module that pins the version which VersionVariable names.
-func kubernetesModule() (string, error) {
+// pinnedKubernetes is the folder of the module that pins the version for all tests.
+func pinnedKubernetes() (string, error) {
 	root, err := ModuleRoot()
-	if err != nil {
-		return "", err
-	}
-	pinned := filepath.Join(root, "e2e", "kubernetes")
-	version := os.Getenv(VersionVariable)
-	module := filepath.Join(pinned, version)
-	if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
-		return "", fmt.Errorf("%s: no version %q has a folder in %s", VersionVariable, version, pinned)
-	}
-	return module, nil
+	return filepath.Join(root, "e2e", "kubernetes"), err
 }
 
 // ModuleRoot finds the repository from the working directory upwards, which serves go run and go test anywhere in it.

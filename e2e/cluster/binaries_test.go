@@ -35,11 +35,15 @@ func TestBinariesFromAssets(t *testing.T) {
 }
 
 // fakeGo puts a command go before the real one. It notes what it is to build, makes a file of that, and once, if a file named
-// broken is beside it, fails. What it returns reads the notes.
+// broken is beside it, fails. It "downloads" a module with a short go.mod. What it returns reads the notes.
 func fakeGo(t *testing.T) (built func() []string) {
 	t.Helper()
 	bin := t.TempDir()
 	const script = `#!/bin/sh
+case $1 in
+mod) echo "{\"Dir\": \"$0.module\"}"; exit ;;
+list) exit ;;
+esac
 for package; do :; done # the last argument
 while [ "$1" != -o ]; do shift; done
 [ -e "$2" ] && exit 3 # somebody builds the same
@@ -50,6 +54,10 @@ echo "$package" >"$2"
 `
 	program := filepath.Join(bin, "go")
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(program+".module", 0o755),
+		os.WriteFile(filepath.Join(program+".module", "go.mod"), []byte(theirGoMod), 0o600), os.WriteFile(filepath.Join(program+".module", "go.sum"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(assetsVariable, "")
@@ -83,31 +91,6 @@ func TestOnlyTheNamedProgramsAreBuilt(t *testing.T) {
 	}
 	if got := built(); !slices.Equal(got, append(want, "go.etcd.io/etcd/server/v3")) {
 		t.Errorf("built %q", got)
-	}
-}
-
-// Each supported minor version is pinned in a folder with its name, and built into a folder of its own.
-func TestVersionByVariable(t *testing.T) {
-	fakeGo(t)
-	root, err := ModuleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := filepath.Glob(filepath.Join(root, "e2e", "kubernetes", "*", "go.mod"))
-	if err != nil || len(modules) == 0 {
-		t.Fatalf("found %q, %v", modules, err)
-	}
-	for _, module := range modules {
-		minor := filepath.Base(filepath.Dir(module))
-		t.Setenv(VersionVariable, minor)
-		dir, err := Binaries(t.Context(), io.Discard, "etcd")
-		if err != nil || !strings.HasPrefix(filepath.Base(dir), "kubernetes-v"+minor+".") {
-			t.Errorf("%s: got %s, %v", minor, dir, err)
-		}
-	}
-	t.Setenv(VersionVariable, "1.9")
-	if _, err := Binaries(t.Context(), io.Discard, "etcd"); err == nil || !strings.Contains(err.Error(), `no version "1.9"`) {
-		t.Errorf("a version that is not pinned: %v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -39,7 +38,7 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (Built, error) {
 	if err != nil {
 		return Built{}, err
 	}
-	source, err := p.source(ctx, module)
+	source, err := downloadModule(ctx, module, p.Module)
 	if err != nil {
 		return Built{}, err
 	}
@@ -61,17 +60,4 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (Built, error) {
 		// One package at a time: some of them take a gigabyte to compile.
 		return told.during(0, func() error { return build(ctx, module, todo, dir, "-s -w", "-p", "1") })
 	})
-}
-
-// source has the module downloaded, unless it is there, and returns its folder.
-func (p Peer) source(ctx context.Context, module string) (string, error) {
-	printed, err := Command{Dir: module, Env: []string{"GOWORK=off"}}.Run(ctx, "go", "mod", "download", "-json", p.Module)
-	if err != nil {
-		return "", fmt.Errorf("downloading %s: %w", p.Module, err)
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal([]byte(printed), &downloaded); err != nil {
-		return "", fmt.Errorf("downloading %s: %w", p.Module, err)
-	}
-	return downloaded.Dir, nil
 }

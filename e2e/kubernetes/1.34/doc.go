@@ -1,2 +1,0 @@
-// Package kubernetes pins Kubernetes 1.34 as the module above pins the version that all other tests run on.
-package kubernetes
