@@ -86,11 +86,7 @@ func TestReviewOfACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	// All of the API, so that it is the method that keeps it from writing.
-	s.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns + "-reads"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}}})
-	s.Create(t, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: ns + "-reads"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ns + "-reads"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "readers"}},
-	})
+	s.Grant(t, rbacv1.GroupKind, "readers", "", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}})
 	coming := policyFile(t, &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "coming"}, Spec: v1alpha1.PodPolicySpec{
 		Match:       &v1alpha1.PodMatch{NamespaceSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{corev1.LabelMetadataName: v1alpha1.LabelValue(ns)}}},
 		GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(45))},

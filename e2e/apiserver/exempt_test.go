@@ -105,9 +105,8 @@ func TestExcludedNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.WaitInForce(t, everywhere)
-	suite.Eventually(t, "the compiled limits in force", func(ctx context.Context) (bool, error) {
-		err := s.Client.Create(ctx, newPod("shop", class("system-cluster-critical")), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), limits.Name), nil
+	suite.InForce(t, limits.Name, func(ctx context.Context) error {
+		return s.Client.Create(ctx, newPod("shop", class("system-cluster-critical")), client.DryRunAll)
 	})
 	on := func(node string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.NodeName, p.Name = node, "on-"+node }

@@ -22,10 +22,9 @@ func TestEnforcementIsImmutable(t *testing.T) {
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 50}}})
 	p, _ := mustCreate(t, s, newPod(ns))
 	patch := func(text string) client.Patch { return client.RawPatch("application/merge-patch+json", []byte(text)) }
-	suite.Eventually(t, "the policy in force", func(ctx context.Context) (bool, error) {
-		err := s.Client.Patch(ctx, p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{}"}}}`), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), "records what was decided when the pod was created"), nil
-	})
+	suite.InForce(t, "enforcement.podgrace.dev", func(ctx context.Context) error {
+		return s.Client.Patch(ctx, p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{}"}}}`), client.DryRunAll)
+	}, "records what was decided when the pod was created")
 	for name, attempt := range map[string]func() error{
 		"changed": func() error {
 			return s.Client.Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{\"oom\":{\"rank\":0}}"}}}`))
@@ -67,10 +66,7 @@ func TestRecordIsImmutable(t *testing.T) {
 		return s.Client.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"podgrace.dev/protected":`+text+`}}}`)), client.DryRunAll)
 	}
 	const says = "records whose pod this was when it was created"
-	suite.Eventually(t, "the policy in force", func(context.Context) (bool, error) {
-		err := patch(owned, `"Job.batch/x"`)
-		return err != nil && strings.Contains(err.Error(), says), nil
-	})
+	suite.InForce(t, "enforcement.podgrace.dev", func(context.Context) error { return patch(owned, `"Job.batch/x"`) }, says)
 	for name, err := range map[string]error{"removed": patch(owned, "null"), "written later": patch(free, `"`+record+`"`)} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v", name, err)
@@ -100,10 +96,8 @@ func TestZeroGraceTemplate(t *testing.T) {
 	create := func(ns, name string, grace int64) error {
 		return s.Client.Create(t.Context(), statefulSet(ns, name, grace), client.DryRunAll)
 	}
-	suite.Eventually(t, "the policy in force", func(context.Context) (bool, error) {
-		err := create(guarded, "probe", 0)
-		return err != nil && strings.Contains(err.Error(), "terminationGracePeriodSeconds is 0 in the template of StatefulSet probe"), nil
-	})
+	const rule = "zero-grace.podgrace.dev"
+	suite.InForce(t, rule, func(context.Context) error { return create(guarded, "probe", 0) }, "terminationGracePeriodSeconds is 0 in the template of StatefulSet probe")
 	if err := create(guarded, "graceful", 10); err != nil {
 		t.Errorf("with grace: %v", err)
 	}
@@ -128,15 +122,16 @@ func TestZeroGraceTemplate(t *testing.T) {
 			}}
 			s.Create(t, p)
 			s.WaitInForce(t, p)
+			zero := func(context.Context) error { return create(other, "db", 0) }
 			if tc.refused {
-				suite.Eventually(t, "a refusal", func(context.Context) (bool, error) { return create(other, "db", 0) != nil, nil })
-			} else if err := create(other, "db", 0); err != nil {
+				suite.InForce(t, rule, zero)
+			} else if err := zero(t.Context()); err != nil {
 				t.Errorf("refused: %v", err)
 			}
 			if err := s.Client.Delete(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
-			suite.Eventually(t, "the policy out of force", func(context.Context) (bool, error) { return create(other, "db", 0) == nil, nil })
+			suite.OutOfForce(t, rule, zero)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -53,16 +52,18 @@ func withVolumeLock(t *testing.T) *suite.Suite {
 	}
 	probe := attachment("probe", gated, "n1", "probe")
 	s.Create(t, probe)
-	forbidden := func(ctx context.Context) (attachments, locks bool) {
-		says := probe.DeepCopy()
-		says.Status.Attached = true
-		return apierrors.IsForbidden(s.Client.Status().Update(ctx, says, client.DryRunAll)), apierrors.IsForbidden(s.Client.Create(ctx, lock("probe"), client.DryRunAll))
+	requests := map[string]func(context.Context) error{
+		"volume-attachments.podgrace.dev": func(ctx context.Context) error {
+			says := probe.DeepCopy()
+			says.Status.Attached = true
+			return s.Client.Status().Update(ctx, says, client.DryRunAll)
+		},
+		"volume-locks.podgrace.dev": func(ctx context.Context) error { return s.Client.Create(ctx, lock("probe"), client.DryRunAll) },
 	}
-	// The API server goes on for a moment with what a test before this one has deleted, which can't be told from what is made here.
-	suite.Eventually(t, "the end of the policies that were there before", func(ctx context.Context) (bool, error) {
-		attachments, locks := forbidden(ctx)
-		return !attachments && !locks, nil
-	})
+	// The API server goes on for a moment with policies that a test before this one has deleted. They have the same names.
+	for name, request := range requests {
+		suite.OutOfForce(t, name, request)
+	}
 	if err := podgrace.AllowVolumeLock(t.Context(), s.Cluster, gated); err != nil {
 		t.Fatal(err)
 	}
@@ -73,10 +74,9 @@ func withVolumeLock(t *testing.T) *suite.Suite {
 			_ = s.Client.Delete(context.Background(), &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
 	})
-	suite.Eventually(t, "the policies", func(ctx context.Context) (bool, error) {
-		attachments, locks := forbidden(ctx)
-		return attachments && locks, nil
-	})
+	for name, request := range requests {
+		suite.InForce(t, name, request)
+	}
 	return s
 }
 
@@ -157,21 +157,14 @@ func TestOnlyTheVolumeLockAttaches(t *testing.T) {
 // A VolumeAttachment by a name that a kubelet looks for is made by whoever may write the status of Nodes, as the attach/detach controller does, and by nobody else, whatever its attacher is.
 func TestNamesThatKubeletsLookFor(t *testing.T) {
 	s := withVolumeLock(t)
-	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
-		t.Fatal(err)
-	}
-	s.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "makes-volumeattachments"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"create"}}}})
-	s.Create(t, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "volumelock-maker"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "makes-volumeattachments"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "maker"}},
-	})
+	s.Grant(t, rbacv1.UserKind, "maker", "", rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"create"}})
 	maker, _ := s.Warned(t, "maker")
 	controller, _ := s.Warned(t, "system:serviceaccount:kube-system:attachdetach-controller")
 	makes := func(by client.Client, name, driver string) func() error {
 		return func() error { return by.Create(t.Context(), attachment(name, driver, "n1", "pv"), client.DryRunAll) }
 	}
-	suite.Eventually(t, "the maker's right, and the policy", func(context.Context) (bool, error) {
-		return makes(maker, "any", other)() == nil && apierrors.IsForbidden(makes(maker, volumelock.AttachmentName(gated, "probe", "n1"), other)()), nil
+	suite.InForce(t, "volume-attachment-names.podgrace.dev", func(context.Context) error {
+		return makes(maker, volumelock.AttachmentName(gated, "probe", "n1"), other)()
 	})
 	looked := volumelock.AttachmentName(gated, "h", "n1")
 	const refusal = "only who may patch nodes/status makes such VolumeAttachments"
@@ -200,18 +193,10 @@ func TestNamesThatKubeletsLookFor(t *testing.T) {
 // Nobody else makes, changes or deletes a VolumeLock or writes its status, but who has the verb force-delete on it: to adopt, to confirm a release, and to delete one.
 func TestVolumeLocksAreWrittenByTheVolumeLock(t *testing.T) {
 	s := withVolumeLock(t)
-	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
-		t.Fatal(err)
-	}
-	s.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "writes-volumelocks"}, Rules: []rbacv1.PolicyRule{{
+	s.Grant(t, rbacv1.UserKind, "writer", "", rbacv1.PolicyRule{
 		APIGroups: []string{"podgrace.dev"}, Resources: []string{"volumelocks", "volumelocks/status"}, Verbs: []string{"get", "create", "update", "patch", "delete"},
-	}}})
-	for user, role := range map[string]string{"writer": "writes-volumelocks", "oncall": "podgrace-confirm-release"} {
-		s.Create(t, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "volumelock-" + user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		})
-	}
+	})
+	s.Bind(t, rbacv1.UserKind, "oncall", "", "podgrace-confirm-release")
 	itself, _ := s.Warned(t, podgrace.VolumeLockUser)
 	writer, _ := s.Warned(t, "writer")
 	oncall, _ := s.Warned(t, "oncall")
@@ -230,13 +215,6 @@ func TestVolumeLocksAreWrittenByTheVolumeLock(t *testing.T) {
 			return by.Patch(t.Context(), held.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+name+`":"x"}}}`)), client.DryRunAll)
 		}
 	}
-	suite.Eventually(t, "the rights of others", func(context.Context) (bool, error) {
-		err := errors.Join(annotate(writer, "a")(), annotate(oncall, "b")())
-		if apierrors.IsForbidden(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
 	status := func(by client.Client) func() error {
 		return func() error {
 			return by.Status().Patch(t.Context(), held.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"release":{"since":"2026-11-24T02:10:00.000000Z"}}}`)))

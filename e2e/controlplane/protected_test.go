@@ -170,18 +170,8 @@ func running(t *testing.T, s *suite.Suite, ns string, change func(*corev1.Pod)) 
 // tenant is somebody with the role edit in a namespace.
 func tenant(t *testing.T, s *suite.Suite, ns string) client.Client {
 	t.Helper()
-	if err := rbacClient(t, s).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "tenant"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "tenant-" + ns}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s.Bind(t, rbacv1.UserKind, "tenant-"+ns, ns, "edit")
 	kube, _ := s.Warned(t, "tenant-"+ns)
-	suite.Eventually(t, "the rights of the tenant", func(ctx context.Context) (bool, error) {
-		err := kube.List(ctx, &corev1.PodList{}, client.InNamespace(ns))
-		return err == nil, err
-	})
 	return kube
 }
 

@@ -66,40 +66,8 @@ func letGo(ctx context.Context, s *suite.Suite, pod *corev1.Pod) error {
 // as returns a client for a user with all rights of an administrator but that of Podgrace's own verb.
 func as(t *testing.T, s *suite.Suite, user string, groups ...string) client.Client {
 	t.Helper()
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "e2e-remover"},
-		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}},
-	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-remover"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", "policy", "storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-	}}
-	admin := rbacClient(t, s)
-	if err := admin.Create(t.Context(), role); client.IgnoreAlreadyExists(err) != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Create(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Delete(context.Background(), binding) })
+	s.Grant(t, rbacv1.UserKind, user, "", rbacv1.PolicyRule{APIGroups: []string{"", "policy", "storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	kube, _ := s.Warned(t, user, groups...)
-	suite.Eventually(t, "the rights of "+user, func(ctx context.Context) (bool, error) {
-		err := kube.List(ctx, &corev1.PodList{}, client.Limit(1))
-		return err == nil, err
-	})
-	return kube
-}
-
-func rbacClient(t *testing.T, s *suite.Suite) client.Client {
-	t.Helper()
-	scheme := s.Client.Scheme()
-	if err := rbacv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	kube, err := client.New(s.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return kube
 }
 
@@ -903,16 +871,7 @@ func TestTaintOfAnAllowedActorConfirms(t *testing.T) {
 	}
 	silence(t, s, node)
 	wantForbidden(t, taint(), "to confirm that a node is off you need the verb force-delete on nodes.podgrace.dev")
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "podgrace-confirm-node"},
-		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: operator}},
-	}
-	admin := rbacClient(t, s)
-	if err := admin.Create(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Delete(context.Background(), binding) })
+	s.Bind(t, rbacv1.UserKind, operator, "", "podgrace-confirm-node")
 	suite.Eventually(t, "the taint", func(context.Context) (bool, error) {
 		err := taint()
 		return err == nil, err

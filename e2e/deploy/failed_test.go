@@ -67,18 +67,9 @@ func TestFailedInstallBlocksNothing(t *testing.T) {
 // losesNamespace is what becomes of a guard and of limits that were armed when somebody deletes Podgrace's namespace: what is left of it, all that has no namespace, holds up nothing.
 func (w *world) losesNamespace(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	refused := func(want bool) func(context.Context) (bool, error) {
-		return func(ctx context.Context) (bool, error) {
-			for _, err := range []error{w.kube.Delete(ctx, node.DeepCopy(), client.DryRunAll), w.kube.Create(ctx, w.pod(shop), client.DryRunAll)} {
-				if err != nil && !strings.Contains(err.Error(), "failed calling webhook") {
-					return false, err
-				}
-				if (err != nil) != want {
-					return false, nil
-				}
-			}
-			return true, nil
-		}
+	unanswered := map[string]func(context.Context) error{
+		"node.removal.podgrace.dev":  func(ctx context.Context) error { return w.kube.Delete(ctx, node.DeepCopy(), client.DryRunAll) },
+		"pods.validate.podgrace.dev": func(ctx context.Context) error { return w.kube.Create(ctx, w.pod(shop), client.DryRunAll) },
 	}
 	arm := fmt.Sprintf(`{"subjects":[{"kind":"ServiceAccount","name":"podgrace-webhook","namespace":%q}]}`, namespace)
 	for _, name := range []string{controllers.GuardBinding, controllers.LimitsBinding} {
@@ -86,12 +77,16 @@ func (w *world) losesNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	suite.Eventually(t, "both to be armed", refused(true))
+	for name, request := range unanswered {
+		suite.InForce(t, name, request, "failed calling webhook")
+	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := w.kube.Delete(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "both to end with the namespace", refused(false))
+	for name, request := range unanswered {
+		suite.OutOfForce(t, name, request)
+	}
 	suite.Eventually(t, "the namespace gone", func(ctx context.Context) (bool, error) {
 		err := w.kube.Get(ctx, client.ObjectKeyFromObject(ns), ns)
 		return err != nil, client.IgnoreNotFound(err)

@@ -2,8 +2,6 @@ package deploy
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -108,15 +106,21 @@ func (w *world) arm(t *testing.T) {
 // itself, and the DELETE of a Node, by the webhook, which does not answer.
 func (w *world) wantActs(t *testing.T, acts bool) {
 	t.Helper()
-	suite.Eventually(t, fmt.Sprintf("Podgrace acts: %t", acts), func(ctx context.Context) (bool, error) {
+	wants := func(name string, request func(context.Context) error, words ...string) {
+		t.Helper()
+		if acts {
+			suite.InForce(t, name, request, words...)
+		} else {
+			suite.OutOfForce(t, name, request)
+		}
+	}
+	wants("zero-grace.podgrace.dev", func(ctx context.Context) error {
 		set := statefulSet(shop, "zero", "n1")
 		set.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(0))
-		byPolicy := w.kube.Create(ctx, set, client.DryRunAll)
-		byWebhook := w.kube.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, client.DryRunAll)
-		if !acts {
-			return true, errors.Join(byPolicy, byWebhook)
-		}
-		return strings.Contains(fmt.Sprint(byPolicy), "PodPolicy refusing refuses that") && strings.Contains(fmt.Sprint(byWebhook), "node.removal.podgrace.dev"), nil
+		return w.kube.Create(ctx, set, client.DryRunAll)
+	}, "PodPolicy refusing refuses that")
+	wants("node.removal.podgrace.dev", func(ctx context.Context) error {
+		return w.kube.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, client.DryRunAll)
 	})
 }
 

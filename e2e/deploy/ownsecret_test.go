@@ -25,11 +25,8 @@ func webhookUser(t *testing.T, s *suite.Suite) client.Client {
 func TestWebhookMakesItsOwnSecretOnly(t *testing.T) {
 	s := shared.Get(t)
 	own := webhookUser(t, s)
-	const by = "ValidatingAdmissionPolicy 'own-secret.podgrace.dev'"
-	suite.Eventually(t, "the policy in force", func(ctx context.Context) (bool, error) {
-		err := own.Create(ctx, secret("any", nil), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), by), nil
-	})
+	const by = "own-secret.podgrace.dev"
+	suite.InForce(t, by, func(ctx context.Context) error { return own.Create(ctx, secret("any", nil), client.DryRunAll) })
 	token := func(o *corev1.Secret) {
 		o.Type = corev1.SecretTypeServiceAccountToken
 		o.Annotations = map[string]string{corev1.ServiceAccountNameKey: "podgrace-nodeenforcer"}
@@ -50,10 +47,10 @@ func TestWebhookMakesItsOwnSecretOnly(t *testing.T) {
 		}), "for a service account"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := own.Create(t.Context(), tc.secret.DeepCopy(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), by) || !strings.Contains(err.Error(), tc.want) {
+			if err := own.Create(t.Context(), tc.secret.DeepCopy(), client.DryRunAll); !suite.RefusedBy(err, by, tc.want) {
 				t.Errorf("the webhook: got %v", err)
 			}
-			if err := s.Client.Create(t.Context(), tc.secret.DeepCopy(), client.DryRunAll); err != nil && strings.Contains(err.Error(), by) {
+			if err := s.Client.Create(t.Context(), tc.secret.DeepCopy(), client.DryRunAll); suite.RefusedBy(err, by) {
 				t.Errorf("the administrator: got %v", err)
 			}
 		})

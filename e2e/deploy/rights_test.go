@@ -179,19 +179,13 @@ func TestWebhookIsRefusedNothing(t *testing.T) {
 func TestAdminsMayForceDelete(t *testing.T) {
 	s := shared.Get(t)
 	ns, elsewhere := s.Namespace(t), s.Namespace(t)
-	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
-		t.Fatal(err)
-	}
 	// Where edit has this part, Kubernetes' controller has seen all that came before it.
 	s.Create(t, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "later-part", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"example.org"}, Resources: []string{"things"}, Verbs: []string{"get"}}},
 	})
 	for _, role := range []string{"admin", "edit"} {
-		s.Create(t, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "the-" + role}},
-		})
+		s.Bind(t, rbacv1.UserKind, "the-"+role, ns, role)
 	}
 	may := func(ctx context.Context, user, in, verb, resource, group string) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

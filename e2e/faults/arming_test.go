@@ -81,6 +81,7 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 // Limits that fail closed are armed as the guard is: they refuse pods about which nobody answers only where there is a policy, after a replica has answered; they can be switched off while
 // none does; and they go with Podgrace's namespace. An installation whose replicas never come up holds up no pod.
 func TestLimitsFailClosedWhenTheyCanAnswer(t *testing.T) {
+	const limits = "pods.validate.podgrace.dev"
 	a := newArmory(t)
 	a.right, a.asks = controllers.LimitsRight, func(ctx context.Context) error {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/none:1"}}}}
@@ -100,7 +101,7 @@ func TestLimitsFailClosedWhenTheyCanAnswer(t *testing.T) {
 	a.start(t)
 	a.armed(t, true)
 	a.stop(t)
-	a.comesToRefuse(t)
+	suite.InForce(t, limits, a.asks, "failed calling webhook")
 
 	a.patchBinding(t, strings.ReplaceAll(switchOff(t), controllers.GuardBinding, controllers.LimitsBinding))
 	a.lets(t, "switched off")
@@ -111,7 +112,7 @@ func TestLimitsFailClosedWhenTheyCanAnswer(t *testing.T) {
 	a.armed(t, true)
 	a.applyAgain(t)
 	a.stop(t)
-	a.comesToRefuse(t)
+	suite.InForce(t, limits, a.asks, "failed calling webhook")
 
 	a.start(t)
 	if err := a.kube.Delete(t.Context(), policy); err != nil {
@@ -124,7 +125,7 @@ func TestLimitsFailClosedWhenTheyCanAnswer(t *testing.T) {
 	a.start(t)
 	a.armed(t, true)
 	a.stop(t)
-	a.comesToRefuse(t)
+	suite.InForce(t, limits, a.asks, "failed calling webhook")
 	if err := a.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "podgrace-system"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +257,7 @@ func (a *armory) remove(ctx context.Context) error {
 // lets waits for the API server to have seen what arms, and nothing else.
 func (a *armory) lets(t *testing.T, why string) {
 	t.Helper()
-	suite.Eventually(t, "what nobody answers about to go through: "+why, func(ctx context.Context) (bool, error) {
-		err := a.asks(ctx)
-		if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
-			return false, nil
-		}
-		return err == nil, err
-	})
+	suite.OutOfForce(t, "what nobody answers about ("+why+")", a.asks)
 }
 
 func (a *armory) refuses(t *testing.T) {
@@ -270,15 +265,6 @@ func (a *armory) refuses(t *testing.T) {
 	if err := a.asks(t.Context()); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Errorf("nobody answers: %v", err)
 	}
-}
-
-// comesToRefuse waits for the API server to have seen what arms: no status says when.
-func (a *armory) comesToRefuse(t *testing.T) {
-	t.Helper()
-	suite.Eventually(t, "what nobody answers about to be refused", func(ctx context.Context) (bool, error) {
-		err := a.asks(ctx)
-		return err != nil && strings.Contains(err.Error(), "failed calling webhook"), nil
-	})
 }
 
 func (a *armory) binding(ctx context.Context) (*rbacv1.RoleBinding, error) {

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,20 +37,9 @@ func newExceptionGround(t *testing.T) *exceptionGround {
 	s := shared.Get(t)
 	g := &exceptionGround{ground: &ground{Suite: s, namespace: s.Namespace(t)}}
 	g.policy = s.Policy(t, g.namespace, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45)), MinSeconds: new(int64(20)), MaxSeconds: new(int64(60))}})
-	everything := &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "everything"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}},
-	}
-	s.Create(t, everything)
 	tenant, engineer := g.namespace+"-tenant", g.namespace+"-engineer"
-	s.Create(t, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "everything"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "everything"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: tenant}},
-	})
-	s.Create(t, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: g.namespace + "-grants"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "podgrace-exceptions-granter"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: engineer}},
-	})
+	s.Grant(t, rbacv1.UserKind, tenant, g.namespace, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	s.Bind(t, rbacv1.UserKind, engineer, "", "podgrace-exceptions-granter")
 	as := func(user string) client.Client {
 		config := rest.CopyConfig(s.Config)
 		config.Impersonate = rest.ImpersonationConfig{UserName: user}
@@ -75,10 +63,9 @@ func (g *exceptionGround) asks(t *testing.T, name string, until time.Duration) *
 			Reason: "the vendor's image stops at once", Owner: "team batch", Until: time.Now().Add(until).UTC().Format(time.RFC3339),
 		},
 	}
-	suite.Eventually(t, "the tenant's right", func(ctx context.Context) (bool, error) {
-		err := g.tenant.Create(ctx, x)
-		return err == nil || apierrors.IsAlreadyExists(err), nil
-	})
+	if err := g.tenant.Create(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
 	return x
 }
 
@@ -92,12 +79,9 @@ func (g *exceptionGround) patchGrant(ctx context.Context, c client.Client, x *v1
 
 func (g *exceptionGround) grant(t *testing.T, x *v1alpha1.PolicyException) {
 	t.Helper()
-	suite.Eventually(t, "the engineer's right", func(ctx context.Context) (bool, error) {
-		if err := g.engineer.Get(ctx, client.ObjectKeyFromObject(x), x); err != nil {
-			return false, nil
-		}
-		return g.patchGrant(ctx, g.engineer, x, g.grantedBy, x.Generation) == nil, nil
-	})
+	if err := g.patchGrant(t.Context(), g.engineer, x, g.grantedBy, x.Generation); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // state waits for what the leader says of it.
@@ -170,8 +154,8 @@ func TestTenantCannotGrant(t *testing.T) {
 	g := newExceptionGround(t)
 	granted := &v1alpha1.PolicyExceptionStatus{Grant: &v1alpha1.Grant{By: g.grantedBy, Generation: 1}}
 	x := g.asks(t, "batch", time.Hour)
-	suite.Eventually(t, "the API server's policy, which was just applied, in force", func(ctx context.Context) (bool, error) {
-		return g.patchGrant(ctx, g.tenant, x, g.grantedBy, 1, client.DryRunAll) != nil, nil
+	suite.InForce(t, "grant.podgrace.dev", func(ctx context.Context) error {
+		return g.patchGrant(ctx, g.tenant, x, g.grantedBy, 1, client.DryRunAll)
 	})
 	made := x.DeepCopy()
 	made.Name, made.ResourceVersion, made.UID, made.Status = "made", "", "", *granted
@@ -233,9 +217,9 @@ func TestTenantCannotGrant(t *testing.T) {
 	g.raised(t, 20, batch)
 
 	g.state(t, x, v1alpha1.ReasonNotGranted)
-	suite.Eventually(t, "the engineer's right", func(ctx context.Context) (bool, error) {
-		return g.engineer.Get(ctx, client.ObjectKeyFromObject(x), x) == nil, nil
-	})
+	if err := g.engineer.Get(t.Context(), client.ObjectKeyFromObject(x), x); err != nil {
+		t.Fatal(err)
+	}
 	wantForbidden("what was not seen", g.patchGrant(t.Context(), g.engineer, x, g.grantedBy, x.Generation+1), "its spec is not what was seen")
 	wantForbidden("in another's name", g.patchGrant(t.Context(), g.engineer, x, "somebody", x.Generation), "a grant names who grants")
 	seen := *x.Spec.DeepCopy()
@@ -273,7 +257,7 @@ func TestExceptionsWhileAway(t *testing.T) {
 	}()
 	g.limited(t, "without an exception", 5, nil, "terminationGracePeriodSeconds is 5 but must be 20 (PodPolicy "+g.policy.Name+": minimum 20 s)")
 	g.limited(t, "with one", 5, batch, "")
-	if err := g.try(t.Context(), 61, batch); err == nil || !byLimits(err, "maximum 60 s") {
+	if err := g.try(t.Context(), 61, batch); !suite.RefusedBy(err, limits.Name, "maximum 60 s") {
 		t.Errorf("another limit: %v", err)
 	}
 }
@@ -318,7 +302,8 @@ func TestExceptionEndsWithoutALeader(t *testing.T) {
 		}
 	}
 	const refused = "terminationGracePeriodSeconds is 5 but must be 20 (PodPolicy unknown-to-the-leader: minimum 20 s)"
-	g.limited(t, "without an exception", 5, nil, refused)
+	name := compiled.Policy.Name
+	suite.InForce(t, name, func(ctx context.Context) error { return g.try(ctx, 5, nil) }, refused)
 	if err := g.try(t.Context(), 5, of("long")); err != nil {
 		t.Errorf("in force: %v", err)
 	}
@@ -332,7 +317,7 @@ func TestExceptionEndsWithoutALeader(t *testing.T) {
 			return false, nil
 		case err == nil:
 			t.Errorf("let through at %s, after its end at %s", asked, end)
-		case !byLimits(err, refused) || answered.Before(end):
+		case !suite.RefusedBy(err, name, refused) || answered.Before(end):
 			t.Errorf("at %s, its end is at %s: %v", answered, end, err)
 		}
 		return true, nil
@@ -346,7 +331,7 @@ func TestExceptionEndsWithoutALeader(t *testing.T) {
 		"spec": map[string]any{"terminationGracePeriodSeconds": int64(5), "containers": []any{map[string]any{"name": "c", "image": "localhost/none:1"}}},
 	}}
 	err = g.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("test"), client.DryRunAll)
-	if err == nil || !byLimits(err, refused) {
+	if !suite.RefusedBy(err, name, refused) {
 		t.Errorf("an apply with a creation time of its own: %v", err)
 	}
 }

@@ -216,10 +216,9 @@ func (g *ground) callAt(t *testing.T, url string, ca []byte) (restore func()) {
 // change of its configuration.
 func (g *ground) refusedForWant(t *testing.T, p *corev1.Pod) {
 	t.Helper()
-	suite.Eventually(t, "the fault in force", func(ctx context.Context) (bool, error) {
-		err := g.Client.Delete(ctx, p, client.GracePeriodSeconds(0), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), "failed calling webhook"), nil
-	})
+	suite.InForce(t, "delete.removal.podgrace.dev", func(ctx context.Context) error {
+		return g.Client.Delete(ctx, p, client.GracePeriodSeconds(0), client.DryRunAll)
+	}, "failed calling webhook")
 	suite.Eventually(t, "the fault in force for mutation", func(ctx context.Context) (bool, error) {
 		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 		err := g.Client.Create(ctx, probe, client.DryRunAll)

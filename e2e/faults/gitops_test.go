@@ -112,10 +112,7 @@ func TestGitOpsReplaces(t *testing.T) {
 	}
 	a.lets(t, "the configurations are deleted")
 	a.sync(t, files, syncs[0].apply...)
-	suite.Eventually(t, "the configurations that were put back to be in force", func(ctx context.Context) (bool, error) {
-		verdict, err := a.verdict(ctx, held)
-		return verdict == unjudged, err
-	})
+	suite.InForce(t, "node.removal.podgrace.dev", a.removal(held), "failed calling webhook") // the configurations that were put back
 	a.patchBinding(t, switchOff(t))
 	a.lets(t, "put back and switched off")
 	a.start(t)
@@ -143,8 +140,13 @@ const (
 	passed   = "let through"
 )
 
+// removal deletes a node, in a dry run.
+func (a *armory) removal(node *corev1.Node) func(context.Context) error {
+	return func(ctx context.Context) error { return a.kube.Delete(ctx, node.DeepCopy(), client.DryRunAll) }
+}
+
 func (a *armory) verdict(ctx context.Context, held *corev1.Node) (string, error) {
-	switch err := a.kube.Delete(ctx, held.DeepCopy(), client.DryRunAll); {
+	switch err := a.removal(held)(ctx); {
 	case err == nil:
 		return passed, nil
 	case strings.Contains(err.Error(), "failed calling webhook"):
@@ -159,10 +161,7 @@ func (a *armory) verdict(ctx context.Context, held *corev1.Node) (string, error)
 // judges waits until the API server has learnt of all that the leader has written.
 func (a *armory) judges(t *testing.T, held *corev1.Node) {
 	t.Helper()
-	suite.Eventually(t, "the guard to judge", func(ctx context.Context) (bool, error) {
-		verdict, err := a.verdict(ctx, held)
-		return verdict == judged, err
-	})
+	suite.InForce(t, "node.removal.podgrace.dev", a.removal(held), "denied the request")
 }
 
 // ask asks without pause; the function ends that, and says for how long without interruption it was answered otherwise than by the guard.

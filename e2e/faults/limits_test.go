@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,7 +66,7 @@ func TestLimitsHoldWhileAway(t *testing.T) {
 		}, "terminationGracePeriodSeconds of livenessProbe of container c is 90 but must be 60 (PodPolicy " + p.Name + ": maximum 60 s)"},
 		"a class": {30, func(p *corev1.Pod) { p.Spec.PriorityClassName = class.Name }, `PriorityClass "` + class.Name + `" is not allowed here: PodPolicy ` + p.Name + " allows allowed. Name one of these"},
 	} {
-		if err := g.try(t.Context(), tc.grace, tc.change); (err == nil) != (tc.says == "") || err != nil && !byLimits(err, tc.says) {
+		if err := g.try(t.Context(), tc.grace, tc.change); (err == nil) != (tc.says == "") || err != nil && !suite.RefusedBy(err, limits.Name, tc.says) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.says)
 		}
 	}
@@ -144,22 +143,15 @@ func (g *ground) try(ctx context.Context, grace int64, change func(*corev1.Pod))
 	return g.Client.Create(ctx, p, client.DryRunAll)
 }
 
-// byLimits says whether it is the API server itself that refuses in these words. The webhook has the same ones, and an API server calls the validating webhook as before
-// for as long as it has learnt of the mutating one's new address alone.
-func byLimits(err error, says string) bool {
-	return strings.Contains(err.Error(), "ValidatingAdmissionPolicy '") && strings.Contains(err.Error(), says)
-}
-
-// limited returns when a pod is refused by the limits in these words, or no more where there are none: API servers read their policies every second.
+// limited returns when the limits refuse a pod in these words, or let it through if there are none.
 func (g *ground) limited(t *testing.T, what string, grace int64, change func(*corev1.Pod), says string) {
 	t.Helper()
 	begin := time.Now()
-	suite.Eventually(t, what, func(ctx context.Context) (bool, error) {
-		err := g.try(ctx, grace, change)
-		if says == "" {
-			return err == nil, nil
-		}
-		return err != nil && byLimits(err, says), nil
-	})
+	try := func(ctx context.Context) error { return g.try(ctx, grace, change) }
+	if says == "" {
+		suite.OutOfForce(t, limits.Name, try)
+	} else {
+		suite.InForce(t, limits.Name, try, says)
+	}
 	t.Logf("%s: after %s", what, time.Since(begin).Round(time.Millisecond))
 }

@@ -412,12 +412,9 @@ func TestDeleteMeetsTheNextPod(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), waits, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatalf("the force delete of a pod that is not protected: %v", err)
 	}
-	refused := func(want bool) func(context.Context) (bool, error) {
-		return func(ctx context.Context) (bool, error) {
-			return (s.Client.Delete(ctx, waits.DeepCopy(), client.DryRunAll) != nil) == want, nil
-		}
-	}
-	suite.Eventually(t, "the policy in force", refused(true))
+	const rule = "half-done-delete.podgrace.dev"
+	refused := func(ctx context.Context) error { return s.Client.Delete(ctx, waits.DeepCopy(), client.DryRunAll) }
+	suite.InForce(t, rule, refused)
 	wantRefused(t, "a plain delete", s.Client.Delete(t.Context(), waits.DeepCopy()), "pod "+g.namespace+"/waits is force-deleted already, and waits for its finalizers (example.com/hold)")
 	if err := s.Client.Delete(t.Context(), waits.DeepCopy(), client.Preconditions{UID: &waits.UID}); err != nil {
 		t.Errorf("a plain delete of just this pod: %v", err)
@@ -444,7 +441,7 @@ func TestDeleteMeetsTheNextPod(t *testing.T) {
 	f := g.newFront(t)
 	wantRefused(t, "a plain delete during the force delete", g.deleteTwice(t, f, node, "db-0"), "is force-deleted already, and waits for its kubelet")
 	// Without the rule. That the API server does so is why there is one.
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "half-done-delete.podgrace.dev"}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: rule}}
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +454,7 @@ func TestDeleteMeetsTheNextPod(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	suite.Eventually(t, "the policy off", refused(false))
+	suite.OutOfForce(t, rule, refused)
 	if err := g.deleteTwice(t, f, node, "db-1"); err != nil {
 		t.Errorf("the delete: %v", err)
 	}
@@ -622,23 +619,7 @@ func TestReplicaCutOff(t *testing.T) {
 // remover returns a client for a user who may do everything with pods, but for Podgrace's own verb.
 func (g *ground) remover(t *testing.T, user string) client.Client {
 	t.Helper()
-	kube, err := kubernetes.NewForConfig(g.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "remover"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"*"}, Verbs: []string{"*"}}}}
-	if _, err := kube.RbacV1().Roles(g.namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "remover"},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "remover"}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
-	if _, err := kube.RbacV1().RoleBindings(g.namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	g.Grant(t, rbacv1.UserKind, user, g.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	theirs, _ := g.Warned(t, user)
-	suite.Eventually(t, "the rights of "+user, func(ctx context.Context) (bool, error) {
-		err := theirs.List(ctx, &corev1.PodList{}, client.InNamespace(g.namespace))
-		return err == nil, err
-	})
 	return theirs
 }

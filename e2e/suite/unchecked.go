@@ -16,6 +16,7 @@ import (
 // work is stored then.
 func (s *Suite) UncheckedPolicies(t testing.TB, do func()) {
 	t.Helper()
+	const checks = "policies.validate.podgrace.dev"
 	never := admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"}
 	edit := func(change func([]admissionregistrationv1.MatchCondition) []admissionregistrationv1.MatchCondition) {
 		t.Helper()
@@ -25,7 +26,7 @@ func (s *Suite) UncheckedPolicies(t testing.TB, do func()) {
 		}
 		patch := client.StrategicMergeFrom(configuration.DeepCopy())
 		i := slices.IndexFunc(configuration.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool {
-			return w.Name == "policies.validate.podgrace.dev"
+			return w.Name == checks
 		})
 		configuration.Webhooks[i].MatchConditions = change(configuration.Webhooks[i].MatchConditions)
 		if err := s.Client.Patch(t.Context(), configuration, patch); err != nil {
@@ -34,18 +35,14 @@ func (s *Suite) UncheckedPolicies(t testing.TB, do func()) {
 	}
 	broken := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "unchecked-"}, Spec: v1alpha1.PodPolicySpec{
 		Match: &v1alpha1.PodMatch{MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "no-bool", Expression: "1"}}}}}
-	checked := func(want bool) func(context.Context) (bool, error) {
-		return func(ctx context.Context) (bool, error) {
-			return (s.Client.Create(ctx, broken.DeepCopy(), client.DryRunAll) != nil) == want, nil
-		}
-	}
+	create := func(ctx context.Context) error { return s.Client.Create(ctx, broken.DeepCopy(), client.DryRunAll) }
 	edit(func(conditions []admissionregistrationv1.MatchCondition) []admissionregistrationv1.MatchCondition {
 		return append(slices.Clone(conditions), never)
 	})
-	Eventually(t, "policies no more checked", checked(false))
+	OutOfForce(t, checks, create)
 	do()
 	edit(func(conditions []admissionregistrationv1.MatchCondition) []admissionregistrationv1.MatchCondition {
 		return slices.DeleteFunc(slices.Clone(conditions), func(c admissionregistrationv1.MatchCondition) bool { return c.Name == never.Name })
 	})
-	Eventually(t, "policies checked again", checked(true))
+	InForce(t, checks, create)
 }

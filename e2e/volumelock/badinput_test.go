@@ -46,11 +46,7 @@ func TestEditedByHand(t *testing.T) {
 	lock := l.heldBy(t, pv, l.a)
 
 	editor, _ := l.Warned(t, "editor", "editors")
-	l.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-editor"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"podgrace.dev"}, Resources: []string{"volumelocks", "volumelocks/status"}, Verbs: []string{"create", "update", "patch", "delete"}},
-	}})
-	l.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "e2e-editor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "e2e-editor"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "editors"}}})
+	l.Grant(t, rbacv1.GroupKind, "editors", "", rbacv1.PolicyRule{APIGroups: []string{"podgrace.dev"}, Resources: []string{"volumelocks", "volumelocks/status"}, Verbs: []string{"create", "update", "patch", "delete"}})
 	for _, e := range []struct {
 		what, refusal string
 		do            func(*v1alpha1.VolumeLock) error
@@ -75,7 +71,7 @@ func TestEditedByHand(t *testing.T) {
 			return editor.Delete(t.Context(), k)
 		}},
 	} {
-		suite.Eventually(t, "the refusal where "+e.what, func(context.Context) (bool, error) { // the editor's rights come a moment after the role
+		suite.Eventually(t, "the refusal where "+e.what, func(context.Context) (bool, error) { // in conflict with the volume lock, which writes its status
 			err := e.do(l.heldBy(t, pv, l.a))
 			if err == nil {
 				t.Fatalf("%s, and may", e.what)
