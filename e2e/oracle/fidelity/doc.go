@@ -31,7 +31,7 @@
 //	export        a state from its export, as it was written, and without namespaces is reviewed with the same words as from the cluster
 //	policies      an admission policy refuses what the API server's own plugin refuses, with the same words
 //
-// A case is drawn by pgregory.net/rapid, which shrinks one that disagrees. 10,000 cases a property are the default; ask
+// A case is drawn by pgregory.net/rapid, which shrinks one that disagrees. 3,000 cases a property are the default; ask
 // for more with -rapid.checks, and give -timeout 0 with it. Each property says at its end how many of its cases mattered,
 // and fails where those are too few: a generator that makes nothing relevant can't find anything.
 //

@@ -11,7 +11,7 @@ import (
 // Where neither flag nor environment says otherwise: so many cases for each property, and all properties at once, so that
 // the longest does not run alone at the end.
 const (
-	defaultChecks   = "10000"
+	defaultChecks   = "3000"
 	defaultParallel = "8"
 )
 
