@@ -43,8 +43,8 @@ type part struct {
 	moved []moved
 }
 
-// moved is a test, or several as a pattern of go test -skip, that left the gate. It finds what the tests of foundBy find too; they are
-// names of tests in the gate. Other is for what is not a test.
+// moved is a test or subtest that left the gate, because the tests of foundBy in the gate find the same faults: "nodeenforcer/plan
+// TestGolden". Other is for what is not a test.
 type moved struct {
 	test    string
 	foundBy []string

@@ -110,7 +110,7 @@ func TestEachPackageIsInOnePart(t *testing.T) {
 // A test that left the gate exists, or the pattern that leaves it out does nothing. So do the tests that find its faults, and they run in
 // the gate.
 func TestMovedTestsExist(t *testing.T) {
-	inGate := map[string]bool{} // by name alone: foundBy names no packages
+	inGate := map[string]bool{}
 	for _, s := range sources(t) {
 		for _, p := range parts {
 			if !p.has(s) || p.set == setAll {
@@ -118,7 +118,7 @@ func TestMovedTestsExist(t *testing.T) {
 			}
 			for _, test := range s.tests {
 				if !slices.ContainsFunc(p.moved, func(m moved) bool { return m.test == test }) {
-					inGate[test] = true
+					inGate[s.String()+" "+test] = true
 				}
 			}
 		}

@@ -33,7 +33,7 @@ var parts = []part{
 		name: "test code", what: "the code of the tests, the benchmarks and the demo; JSON schemas", set: setCheck, dir: "e2e",
 		packages: []string{
 			"./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpeers/...", "./benchpreview/...", "./benchreview/...", "./benchvolumelock/...",
-			"./chaos/plan", "./cluster/...", "./firstday", "./fuzz", "./gate", "./measure", "./processclock", "./schema", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
+			"./chaos/plan", "./cluster/...", "./firstday", "./fuzz", "./gate", "./measure", "./processclock", "./schema", "./suite", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
 		},
 		cores: 1.5, minutes: 0.7,
 	},
