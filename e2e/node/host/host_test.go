@@ -18,7 +18,7 @@ const (
 	slowImage = "localhost/podgrace/slow:1"
 )
 
-var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-period=1s"}}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
