@@ -15,7 +15,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +29,9 @@ import (
 // server whose own watch of etcd is behind, or that is on the wrong side of a network that is cut in two.
 type staleAPI struct {
 	*httputil.ReverseProxy
-	mu    sync.Mutex
-	known map[string][]byte // Leases as they are told, by the names of the nodes that are behind
+	mu     sync.Mutex
+	passed map[string][]byte // Leases as the watch told them last, by the names of the nodes
+	known  map[string][]byte // those of the nodes that are behind
 }
 
 const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.NamespaceNodeLease + "/leases"
@@ -38,7 +39,7 @@ const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.Namespace
 // behindStaleAPI starts such a way for the fencer.
 func behindStaleAPI(t *testing.T, l *lab) (_ *staleAPI, way *rest.Config) {
 	t.Helper()
-	s := &staleAPI{ReverseProxy: &httputil.ReverseProxy{}}
+	s := &staleAPI{ReverseProxy: &httputil.ReverseProxy{}, passed: map[string][]byte{}}
 	s.Rewrite = func(r *httputil.ProxyRequest) {
 		if strings.HasPrefix(r.In.URL.Path, leasesPath) { // in a form that can be read here
 			r.Out.Header.Set("Accept", "application/json")
@@ -84,10 +85,7 @@ func (s *staleAPI) filtered(from io.ReadCloser) io.ReadCloser {
 		lines := bufio.NewReader(from)
 		for {
 			line, err := lines.ReadBytes('\n')
-			var event struct {
-				Object struct{ Metadata struct{ Name string } }
-			}
-			if json.Unmarshal(line, &event) != nil || s.old(event.Object.Metadata.Name) == nil {
+			if s.pass(line) {
 				if _, err := writer.Write(line); err != nil {
 					return
 				}
@@ -101,36 +99,50 @@ func (s *staleAPI) filtered(from io.ReadCloser) io.ReadCloser {
 	return reader
 }
 
-// fallBehind has nothing new come of these nodes. With none all is told again. No event passes while the Leases are read: one that was newer than what is told afterwards, as only a machine that
-// is slow has it, would be a sign of life each time that the two are compared.
-func (s *staleAPI) fallBehind(t *testing.T, l *lab, nodes ...string) {
-	t.Helper()
+// pass reports whether a line of a watch passes, and notes the Lease that it tells.
+func (s *staleAPI) pass(line []byte) bool {
+	var event struct{ Object json.RawMessage }
+	var object struct{ Metadata struct{ Name string } }
+	if json.Unmarshal(line, &event) != nil || json.Unmarshal(event.Object, &object) != nil {
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known = map[string][]byte{}
-	if len(nodes) == 0 {
-		return
+	if s.known[object.Metadata.Name] != nil {
+		return false
 	}
-	text, _, err := l.Kubectl(t.Context(), "get", "--raw", leasesPath)
-	if err != nil {
-		t.Fatal(err)
+	s.passed[object.Metadata.Name] = event.Object
+	return true
+}
+
+// version is that of a node's Lease as the watch told it last; empty: it has told none.
+func (s *staleAPI) version(node string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lease coordinationv1.Lease
+	if json.Unmarshal(s.passed[node], &lease) != nil {
+		return ""
 	}
-	var list coordinationv1.LeaseList
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		t.Fatal(err)
-	}
-	for _, lease := range list.Items {
-		if !slices.Contains(nodes, lease.Name) {
-			continue
+	return lease.ResourceVersion
+}
+
+// fallBehind has nothing new come of these nodes. With none all is told again. A read tells what the watch told last: anything else, older or newer, would be a sign of life each time that the two are compared.
+func (s *staleAPI) fallBehind(t *testing.T, nodes ...string) {
+	t.Helper()
+	suite.Eventually(t, "the watch to tell the Leases of "+strings.Join(nodes, ", "), func(context.Context) (bool, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.known = map[string][]byte{}
+		for _, name := range nodes {
+			if s.passed[name] == nil {
+				return false, fmt.Errorf("it has not told that of %s", name)
+			}
 		}
-		lease.TypeMeta = metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"}
-		if s.known[lease.Name], err = json.Marshal(lease); err != nil {
-			t.Fatal(err)
+		for _, name := range nodes {
+			s.known[name] = s.passed[name]
 		}
-	}
-	if len(s.known) != len(nodes) {
-		t.Fatalf("Leases of %d nodes, of %v", len(s.known), nodes)
-	}
+		return true, nil
+	})
 }
 
 // Of half of the nodes nothing new reaches the fencer, which writes all the while: it says so, and fences none of them, not even the one that is really silent, not ready, and whose pod has waited
@@ -157,8 +169,14 @@ func TestHalfSilent(t *testing.T) {
 	for i := first; i <= dead; i++ {
 		half = append(half, nodeName(i))
 	}
+	suite.Eventually(t, "the watch to tell a Lease of the node that falls silent", func(context.Context) (bool, error) { return api.version(nodeName(dead)) != "", nil })
 	l.StopHeartbeat(nodeName(dead))
-	api.fallBehind(t, l, half...)
+	suite.Eventually(t, "the watch to tell its last renewal", func(ctx context.Context) (bool, error) {
+		var lease coordinationv1.Lease
+		err := l.Client.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: nodeName(dead)}, &lease)
+		return err == nil && api.version(lease.Name) == lease.ResourceVersion, err
+	})
+	api.fallBehind(t, half...)
 	for _, name := range half {
 		suite.EventuallyWithin(t, soon, "node "+name+" to be shown", func(context.Context) (bool, error) {
 			c := l.condition(t, name)
@@ -195,7 +213,7 @@ func TestHalfSilent(t *testing.T) {
 		t.Errorf("the power was ordered off %d and %d times", bmc.Offs(), another.Offs())
 	}
 
-	api.fallBehind(t, l)
+	api.fallBehind(t)
 	for _, name := range half[:len(half)-1] {
 		suite.Eventually(t, "node "+name+" to be heard of", func(context.Context) (bool, error) {
 			c := l.condition(t, name)

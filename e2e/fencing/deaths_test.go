@@ -32,10 +32,12 @@ func TestDeaths(t *testing.T) {
 	one.SetAfterOff("PoweringOff")
 	system, killed := one.System("1"), make(chan error, 1)
 	leader, orders := l.fencer, 0
+	var ordered time.Time
 	system.ForceOff = func() error {
 		if orders++; orders > 1 {
 			return one.Off()
 		}
+		ordered = time.Now()
 		killed <- leader.kill()
 		return nil
 	}
@@ -44,6 +46,8 @@ func TestDeaths(t *testing.T) {
 	for _, i := range []int{first, second} {
 		policy.Spec.Agents = append(policy.Spec.Agents, v1alpha1.FencePolicyAgent{Name: "bmc-" + nodeName(i), Timeout: metav1.Duration{Duration: 5 * time.Minute}, Attempts: 5})
 	}
+	const patience = 2 * time.Minute // longer than anything else that an order waits for here
+	policy.Spec.JustifiedBy.Patience.Duration = patience
 	l.Create(t, policy)
 	pod, caught := l.database(t, kept, first), l.database(t, doomed, second)
 	stop := l.watchBudget(t)
@@ -56,6 +60,9 @@ func TestDeaths(t *testing.T) {
 		}
 	case <-time.After(soon):
 		t.Fatal("nobody orders the power off")
+	}
+	if after := passed(l.lastSign(t, nodeName(first)), ordered); after < patience {
+		t.Errorf("the power was ordered off %s after the last sign of life, and the policy's patience is %s", after, patience)
 	}
 	if fence, err := l.fenceOf(t.Context(), nodeName(first)); err != nil || fence == nil || fence.Status.Attempt == nil {
 		t.Errorf("the attempt was not written before the order: %+v, %v", fence, err)

@@ -89,8 +89,9 @@ func (l *lab) startFencerWith(t *testing.T, way *rest.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logFile)))
 	mgr, err := ctrl.NewManager(way, ctrl.Options{
-		Scheme: controller.NewScheme(), Cache: controller.CacheOptions(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logFile))),
+		Scheme: controller.NewScheme(), Cache: controller.CacheOptions(), Logger: logger, BaseContext: func() context.Context { return ctrl.LoggerInto(context.Background(), logger) },
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.Pod{}}}}, Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {

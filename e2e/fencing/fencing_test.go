@@ -263,6 +263,8 @@ func TestFence(t *testing.T) {
 	}
 	if r := receipt.Spec; r.Class != v1alpha1.EvidencePoweredOff || len(r.ReadBacks) < 2 || r.Node.BootID != "boot-n0" || r.Identity != v1alpha1.IdentityVerified {
 		t.Errorf("the receipt: %+v", r)
+	} else if apart := r.ReadBacks[len(r.ReadBacks)-1].Time.Sub(r.ReadBacks[0].Time.Time); apart < 5*time.Second {
+		t.Errorf("the receipt has readings that are %s apart: %+v", apart, r.ReadBacks)
 	}
 	if machine.State() != "Off" || machine.Offs() == 0 {
 		t.Errorf("the machine is %s, told to be off %d times", machine.State(), machine.Offs())
