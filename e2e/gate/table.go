@@ -60,10 +60,37 @@ var parts = []part{
 	{
 		name: "machines", what: "a node in QEMU with cgroup v2 and systemd, and a bare guest", set: setE2E, dir: "e2e",
 		packages: []string{"./node/guest", "./node/vm", "./volumelock/vm"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 1, minutes: 10,
+		moved: []moved{
+			{test: "TestDisk", foundBy: []string{"nodeenforcer/evictor TestEvictorWaitsForTheDisk", "nodeenforcer/evictor TestSimulation", "e2e/oracle/fidelity TestFidelityEviction"}},
+			{test: "TestImageDisk", foundBy: []string{"nodeenforcer/evictor TestEvictorFindsTheDiskOfImages", "nodeenforcer/evictor TestSimulation"}},
+			{test: "TestPIDs", foundBy: []string{"nodeenforcer/evictor TestSimulation", "e2e/oracle/fidelity TestFidelityEviction"}},
+			{test: "TestSoftEviction", foundBy: []string{"nodeenforcer/evictor TestEvictorSoft"}},
+			{test: "TestHog/besteffort", foundBy: []string{"e2e/oracle/fidelity TestFidelityEviction"}, other: "TestHog/burstable on the same node"},
+			{test: "TestHookOfAContainedHog", foundBy: []string{"nodeenforcer/evictor TestSimulation"}},
+			{test: "TestManagers", foundBy: []string{"nodeenforcer/plan TestGolden", "nodeenforcer/plan TestParseCPUManagerState", "e2e/oracle/fidelity TestFidelityNodeReserved", "e2e/oracle/fidelity TestFidelityNodeCPUManager"}},
+			{test: "TestContainerValues", foundBy: []string{"nodeenforcer/plan TestGolden"}, other: "TestEnforcer/FromPolicyToKernel on the same node"},
+			{test: "TestTuneLasts", foundBy: []string{"nodeenforcer/drift TestRivalsGiveUp", "e2e/node/vm TestSystemd"}},
+			{test: "TestEnforcer/Drift", foundBy: []string{"e2e/node/host TestEnforcer"}, other: "the same suite on cgroup v1"},
+			{test: "TestEnforcer/Rival", foundBy: []string{"e2e/node/host TestEnforcer"}, other: "the same suite on cgroup v1"},
+			{test: "TestEnforcer/Coexistence", foundBy: []string{"e2e/node/host TestEnforcer"}, other: "the same suite on cgroup v1"},
+			{test: "TestEnforcer/Resize", foundBy: []string{"e2e/node/host TestEnforcer"}, other: "the same suite on cgroup v1"},
+			{test: "TestClockJumpAndKubeletRestart", foundBy: []string{"nodeenforcer/repair TestUndo"}},
+			{test: "TestKilledWhileItWrites", foundBy: []string{"nodeenforcer/repair TestKilledAtEveryWrite", "nodeenforcer/terminate TestKilledAtEveryWrite"}},
+			{test: "TestThereIsAQuotaThatNeverEnds", other: "it tests the machine"},
+			{test: "TestNothingLeavesTheGuest", other: "it tests the machine"},
+			{test: "TestKubeletAndSandboxesAreTheLastToGo", other: "it tests the machine"},
+			{test: "TestTwoWriters", foundBy: []string{"e2e/volumelock TestFifteenSteps"}},
+			{test: "TestTwoKubelets", foundBy: []string{"e2e/volumelock TestFifteenSteps", "e2e/volumelock TestDetachedByForce"}},
+			{test: "TestGate", foundBy: []string{"e2e/volumelock TestFaultsInPartition", "volumelock TestHistories"}},
+		},
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
 		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.7, minutes: 10,
+		moved: []moved{
+			{test: "TestOverlayThatAPIServersCantReach", foundBy: []string{"e2e/faults TestLimitsFailClosedWhenTheyCanAnswer", "e2e/faults TestGuardIsArmedWhenItCanAnswer"}},
+			{test: "TestVolumeLock", foundBy: []string{"e2e/apiserver TestAdoptWithItsRole", "e2e/volumelock TestFifteenSteps"}},
+		},
 	},
 	{
 		name: "node", what: "a kubelet with containerd on this host", set: setE2E, dir: "e2e",
@@ -73,6 +100,11 @@ var parts = []part{
 	{
 		name: "fenced machines", what: "fence agents, a BMC, and machines in QEMU that are cut off", set: setE2E, dir: "e2e",
 		packages: []string{"./fencing/agents", "./fencing/guests"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.6, minutes: 6,
+		moved: []moved{
+			{test: "TestMachines/paused", foundBy: []string{"e2e/fencing TestFence", "fencing TestHistories"}},
+			{test: "TestMachines/askedFor", foundBy: []string{"e2e/fencing TestFence", "e2e/fencing TestClockThatJumps"}},
+			{test: "TestSelfFence", foundBy: []string{"nodeenforcer/selffence TestFeeder", "e2e/node/guest TestWatchdog"}},
+		},
 	},
 	{
 		name: "webhooks", what: "the webhooks behind a real API server", set: setIntegration, dir: "e2e",
@@ -89,6 +121,7 @@ var parts = []part{
 	{
 		name: "volumelock", what: "the volume lock with the attach/detach controller", set: setIntegration, dir: "e2e",
 		packages: []string{"./volumelock"}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 5,
+		moved: []moved{{test: "TestDetachedByForce/six_minutes", other: "TestDetachedByForce/out-of-service takes the same way without the controller's constant"}},
 	},
 	{
 		name: "fencing", what: "the fencer with scripted machines", set: setIntegration, dir: "e2e",
