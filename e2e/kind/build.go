@@ -14,8 +14,8 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-// targets of the Dockerfile, and what their images are called in the manifests.
-var targets = []string{"webhook", "nodeenforcer", "fencer", "volumelock", agentsTarget, "podgrace"}
+// Targets are those of the Dockerfile, and what their images are called in the manifests.
+var Targets = []string{"webhook", "nodeenforcer", "fencer", "volumelock", agentsTarget, "podgrace"}
 
 // agentsTarget is built from packages of Debian.
 const agentsTarget = "fencer-agents"
@@ -52,16 +52,18 @@ func (l *Lab) BuildProgram(ctx context.Context, reference, folder string) error 
 	return err
 }
 
-// compiledInDocker says if the Dockerfile compiles the programs. By default they come from this machine, which has compiled most of
-// them already.
-func compiledInDocker() bool { return suite.All() || registryReached() }
+// Combinations reports whether every combination of installations is asked for, with images whose programs the Dockerfile compiles.
+func Combinations() bool { return os.Getenv(suite.AllVariable) == "combinations" }
+
+// compiledInDocker reports whether the Dockerfile compiles the programs. By default this machine does, which has compiled most of them already.
+func compiledInDocker() bool { return Combinations() || registryReached() }
 
 // programsImage has a version's programs, as this machine compiled them.
 func programsImage(tag string) string { return "localhost/podgrace/programs:" + tag }
 
-// Compile compiles the programs of the sources in a folder as the Dockerfile does, into the folder out beside them. What a build in
-// Docker needs instead, which reaches no proxy, is the modules' sources.
-func Compile(ctx context.Context, source, dockerfile, tag string) error {
+// Compile compiles the programs that targets need from the sources in a folder, as the Dockerfile does, into the folder out beside them. A build in Docker
+// reaches no proxy and needs the modules' sources instead.
+func Compile(ctx context.Context, source, dockerfile, tag string, targets []string) error {
 	if compiledInDocker() {
 		if _, err := (cluster.Command{Dir: source}).Run(ctx, "go", "mod", "vendor"); err != nil {
 			return fmt.Errorf("adding modules to %s: %w", filepath.Base(source), err)
@@ -72,7 +74,7 @@ func Compile(ctx context.Context, source, dockerfile, tag string) error {
 	if err != nil {
 		return fmt.Errorf("reading the Dockerfile: %w", err)
 	}
-	line, err := buildLine(string(text))
+	line, err := buildLine(string(text), targets)
 	if err != nil {
 		return err
 	}
@@ -87,17 +89,24 @@ func Compile(ctx context.Context, source, dockerfile, tag string) error {
 	return nil
 }
 
-// buildLine is the line by which a Dockerfile compiles the programs, with $OUT for their folder.
-func buildLine(dockerfile string) (string, error) {
+// buildLine returns the line with which a Dockerfile compiles the programs, with $OUT as their folder and without the programs that no target needs.
+func buildLine(dockerfile string, targets []string) (string, error) {
 	found := regexp.MustCompile(`(?m)^\s+(go build .*-o )/out/( .*)$`).FindStringSubmatch(dockerfile)
 	if found == nil {
 		return "", errors.New("no line of the Dockerfile compiles programs into /out/")
 	}
-	return found[1] + `"$OUT"` + found[2], nil
+	var words []string
+	for word := range strings.FieldsSeq(found[2]) {
+		program, isProgram := strings.CutPrefix(word, "./cmd/")
+		if !isProgram || slices.ContainsFunc(targets, func(target string) bool { return target == program || target == agentsTarget && program == "fencer" }) {
+			words = append(words, word)
+		}
+	}
+	return found[1] + `"$OUT" ` + strings.Join(words, " "), nil
 }
 
-// Build builds the images from a folder with the sources that Compile has seen, and gives them a tag.
-func (l *Lab) Build(ctx context.Context, source, dockerfile, tag string) error {
+// Build builds the images of targets from a folder with the sources that Compile has seen, and gives them a tag.
+func (l *Lab) Build(ctx context.Context, source, dockerfile, tag string, targets []string) error {
 	args := []string{"build", "--progress=plain", "--network=none", "--file=" + dockerfile, "--build-arg=VERSION=" + tag}
 	switch {
 	case !compiledInDocker():
@@ -116,7 +125,7 @@ func (l *Lab) Build(ctx context.Context, source, dockerfile, tag string) error {
 	}
 	if !registryReached() {
 		// Packages can't be fetched in here: the target is built, without the agents.
-		image, err := l.maker().Node(ctx)
+		image, err := l.nodeImage(ctx)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ type Cluster struct {
 func (l *Lab) Create(ctx context.Context) (*Cluster, error) {
 	image, err := strings.TrimPrefix(os.Getenv(imageVariable), "default"), error(nil)
 	if !registryReached() {
-		if image, err = l.maker().Node(ctx); err != nil {
+		if image, err = l.nodeImage(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -49,6 +49,7 @@ func (l *Lab) Create(ctx context.Context) (*Cluster, error) {
 		args = append(args, "--image="+image)
 	}
 	if err := l.runKind(ctx, args...); err != nil {
+		ctx := context.WithoutCancel(ctx)
 		return nil, errors.Join(err, l.diagnose(ctx), c.Delete(ctx))
 	}
 	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,6 +32,8 @@ type Lab struct {
 	source            string // of kind's module
 	log               io.Writer
 	start             time.Time
+
+	makesNode sync.Mutex
 }
 
 // dirVariable has the folder of the run for the process in the box of the run.
@@ -188,6 +191,13 @@ func newLab(ctx context.Context, log io.Writer, dir string) (*Lab, error) {
 	}
 	l.source, err = cluster.Command{Dir: root}.Run(ctx, "go", "list", "-modfile=tools/go.mod", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kind")
 	return l, err
+}
+
+// nodeImage returns our node image, which one caller makes.
+func (l *Lab) nodeImage(ctx context.Context) (string, error) {
+	l.makesNode.Lock()
+	defer l.makesNode.Unlock()
+	return l.maker().Node(ctx)
 }
 
 // maker makes what a registry would have.

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
@@ -22,11 +25,16 @@ const (
 	current  = "current"
 )
 
+// targets are the images that are built for each version. An upgrade replaces only those of the previous version.
+var targets = map[string][]string{current: kind.Targets, previous: {"webhook", "nodeenforcer"}}
+
 // world is what the tests share: one cluster, in which each installs Podgrace and removes it again.
 type world struct {
 	*kind.Cluster
 	lab    *kind.Lab
 	client client.Client
+	// commandLine builds the command line once and returns where it is.
+	commandLine func() (string, error)
 }
 
 // shared is set unless this machine can't have it.
@@ -58,8 +66,10 @@ func get(t *testing.T) *world {
 
 // prepare does what needs the network.
 func prepare(ctx context.Context, dir string) error {
-	if err := buildSuites(ctx, dir); err != nil {
-		return err
+	if slices.ContainsFunc(installations(), func(i installation) bool { return i.suites }) {
+		if err := buildSuites(ctx, dir); err != nil {
+			return err
+		}
 	}
 	return sources(ctx, dir)
 }
@@ -70,7 +80,7 @@ func sources(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, version := range []string{current, previous} {
-		if err := kind.Compile(ctx, filepath.Join(dir, version), filepath.Join(dir, version, "Dockerfile"), version); err != nil {
+		if err := kind.Compile(ctx, filepath.Join(dir, version), filepath.Join(dir, version, "Dockerfile"), version, targets[version]); err != nil {
 			return err
 		}
 	}
@@ -103,38 +113,54 @@ func export(ctx context.Context, dir string) error {
 }
 
 func withCluster(ctx context.Context, lab *kind.Lab, m *testing.M) (code int, err error) {
-	// Before the images: a node image that is wrong shows at once.
-	c, err := lab.Create(ctx)
+	// At the same time: creating a cluster is mostly waiting, building images is mostly computing.
+	var c *kind.Cluster
+	group, both := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { c, err = lab.Create(both); return err })
+	group.Go(func() error { return build(both, lab) })
+	err = group.Wait()
+	if c != nil {
+		defer func() { err = errors.Join(err, c.Delete(context.WithoutCancel(ctx))) }()
+	}
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, c.Delete(context.WithoutCancel(ctx))) }()
-	if err := images(ctx, lab, c); err != nil {
+	if err := load(ctx, lab, c); err != nil {
 		return 0, err
 	}
 	kube, err := suite.NewClient(c.Config)
 	if err != nil {
 		return 0, err
 	}
-	shared = &world{Cluster: c, lab: lab, client: kube}
+	shared = &world{Cluster: c, lab: lab, client: kube, commandLine: sync.OnceValues(func() (string, error) {
+		program := filepath.Join(lab.Dir, "podgrace")
+		return program, cluster.GoBuild(ctx, program, "cmd/podgrace")
+	})}
 	return m.Run(), nil
 }
 
-// images builds both versions' and loads them.
-func images(ctx context.Context, lab *kind.Lab, c *kind.Cluster) error {
-	all := []string{cluster.PauseImage}
+// build builds both versions' images.
+func build(ctx context.Context, lab *kind.Lab) error {
 	if err := lab.BuildPause(ctx); err != nil {
 		return err
 	}
 	for _, version := range []string{current, previous} {
 		source := filepath.Join(lab.Dir, version)
-		if err := lab.Build(ctx, source, filepath.Join(source, "Dockerfile"), version); err != nil {
+		if err := lab.Build(ctx, source, filepath.Join(source, "Dockerfile"), version, targets[version]); err != nil {
 			return err
 		}
 		lab.Logf("images of the %s version are built", version)
+	}
+	return nil
+}
+
+// load loads the images that run in the cluster.
+func load(ctx context.Context, lab *kind.Lab, c *kind.Cluster) error {
+	all := []string{cluster.PauseImage, kind.Image("fencer", current), kind.Image("volumelock", current)}
+	for _, version := range []string{current, previous} {
 		all = append(all, kind.Image("webhook", version), kind.Image("nodeenforcer", version))
 	}
-	if err := c.Load(ctx, append(all, kind.Image("fencer", current), kind.Image("volumelock", current))...); err != nil {
+	if err := c.Load(ctx, all...); err != nil {
 		return err
 	}
 	lab.Logf("images are loaded")
