@@ -68,7 +68,7 @@ CHAOS ?= 1h
 chaos: ## Faults without end, in a real control plane with users at work, watched from outside (CHAOS=1h, ARGS="-seed=N -only=cut-node")
 	@go run -C e2e ./chaos -time=$(CHAOS) $(ARGS)
 
-e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove (root, Docker; ALL=1: all combinations)
+e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, smoke test, remove (root, Docker; ALL=1: five installations and the suites; ALL=combinations: all)
 	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./gate kind
 
 images: ## The container images, podgrace/NAME:$(TAG) (Docker with BuildKit: from version 23 on the plugin buildx)

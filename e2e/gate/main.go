@@ -26,7 +26,7 @@ type options struct {
 }
 
 func main() {
-	o := options{requireAll: os.Getenv("REQUIRE_ALL") == "1", everything: os.Getenv("PODGRACE_ALL") == "1", started: time.Now()}
+	o := options{requireAll: os.Getenv("REQUIRE_ALL") == "1", everything: os.Getenv("PODGRACE_ALL") != "", started: time.Now()}
 	flag.BoolVar(&o.race, "race", false, "run with the race detector, also the programs that the tests start; needs a C compiler")
 	flag.BoolVar(&o.shuffle, "shuffle", false, "run the tests of a package in a random order")
 	flag.Float64Var(&o.cores, "cores", float64(runtime.NumCPU()), "how many cores the parts that run at the same time may keep busy")

@@ -140,7 +140,7 @@ func (o options) run(ctx context.Context, p part, print func(lines string)) row 
 	cmd.Dir = filepath.Join(o.root, p.dir)
 	cmd.Env = os.Environ()
 	if o.everything {
-		cmd.Env = append(cmd.Env, "PODGRACE_ALL=1")
+		cmd.Env = append(cmd.Env, "PODGRACE_ALL="+cmp.Or(os.Getenv("PODGRACE_ALL"), "1"))
 	}
 	if o.race {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1", "PODGRACE_RACE=1", "GORACE=halt_on_error=1") // a race ends the program, so that the test fails

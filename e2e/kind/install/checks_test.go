@@ -27,53 +27,70 @@ import (
 // examples are applied in each installation.
 var examples = []string{"production-web", "stateful", "batch"}
 
-// applyExamples applies one file of every example; ".": the whole folder.
-func (w *world) applyExamples(t *testing.T, file string) {
-	t.Helper()
-	for _, name := range examples {
-		if _, err := w.Kubectl(t.Context(), "apply", "--filename="+filepath.Join(w.lab.Dir, current, "examples", name, file)); err != nil {
-			t.Fatal(err)
+// exampleFiles are kubectl's flags for these files of examples, file by file; ".": the whole folder.
+func (w *world) exampleFiles(examples []string, files ...string) []string {
+	var flags []string
+	for _, file := range files {
+		for _, name := range examples {
+			flags = append(flags, "--filename="+filepath.Join(w.lab.Dir, current, "examples", name, file))
 		}
+	}
+	return flags
+}
+
+// applyExamples applies files of every example.
+func (w *world) applyExamples(t *testing.T, files ...string) {
+	t.Helper()
+	if _, err := w.Kubectl(t.Context(), append([]string{"apply"}, w.exampleFiles(examples, files...)...)...); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // applyPolicies applies the examples' policies and returns when every replica decides by them.
 func (w *world) applyPolicies(t *testing.T) {
 	t.Helper()
-	w.applyExamples(t, "cluster.yaml")
-	w.applyExamples(t, "policy.yaml")
+	w.applyExamples(t, "cluster.yaml", "policy.yaml")
+	w.waitPolicies(t)
+}
+
+// waitPolicies returns when every replica decides by the policies that there are, and by no other.
+func (w *world) waitPolicies(t *testing.T) {
+	t.Helper()
+	const metric = "podgrace_pod_policy_in_force_generation{"
 	suite.EventuallyWithin(t, 2*time.Minute, "the policies in force in all replicas", func(ctx context.Context) (bool, error) {
 		var policies v1alpha1.PodPolicyList
 		if err := w.client.List(ctx, &policies); err != nil {
 			return false, err
 		}
+		var want []string
+		for _, p := range policies.Items {
+			want = append(want, fmt.Sprintf("%spolicy=%q} %d", metric, p.Name, p.Generation))
+		}
+		slices.Sort(want)
 		for _, pod := range w.webhookPods(t) {
 			text, err := w.metrics(ctx, pod.Name)
 			if err != nil {
 				return false, err
 			}
-			lines := strings.Split(text, "\n")
-			for _, p := range policies.Items {
-				if !slices.Contains(lines, fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d", p.Name, p.Generation)) {
-					return false, nil
-				}
+			lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return !strings.HasPrefix(line, metric) })
+			slices.Sort(lines)
+			if !slices.Equal(lines, want) {
+				return false, nil
 			}
 		}
-		return len(policies.Items) > 0, nil
+		return len(want) > 0, nil
 	})
 }
 
-// removeExamples deletes what the examples made and waits until it is gone.
+// removeExamples deletes what the examples made and waits until it is gone: first the workloads, while their policies are in force.
 func (w *world) removeExamples(t *testing.T) {
 	t.Helper()
-	for _, file := range []string{"workloads.yaml", "policy.yaml", "cluster.yaml"} {
-		for _, name := range examples {
-			path := filepath.Join(w.lab.Dir, current, "examples", name, file)
-			if _, err := w.Kubectl(t.Context(), "delete", "--ignore-not-found", "--timeout=4m", "--filename="+path); err != nil {
-				t.Error(err)
-			}
+	for _, files := range [][]string{{"workloads.yaml"}, {"policy.yaml", "cluster.yaml"}} {
+		if _, err := w.Kubectl(t.Context(), append([]string{"delete", "--ignore-not-found", "--timeout=4m"}, w.exampleFiles(examples, files...)...)...); err != nil {
+			t.Error(err)
 		}
 	}
+	w.lab.Logf("%s: examples are removed", t.Name())
 }
 
 // check is the suite: the examples' pods get their defaults and run, a force delete of a stateful one is refused through the
@@ -107,8 +124,11 @@ func (w *world) check(t *testing.T) {
 		t.Errorf("an ordinary delete: %v", err)
 	}
 	w.checkMetrics(t)
+	w.lab.Logf("%s: examples have their defaults and are guarded", t.Name())
 	w.checkNode(t)
+	w.lab.Logf("%s: the node's files are checked", t.Name())
 	w.checkFencer(t)
+	w.lab.Logf("%s: the fencer is checked", t.Name())
 }
 
 // checkNode: what the example's policy asks of the node is in the kernel's files of its pods once a NodePolicy writes, and not before.
@@ -221,7 +241,7 @@ func (w *world) checkMetrics(t *testing.T) {
 	}
 }
 
-// checkGone: what is left of the cluster works, and nothing of Podgrace acts.
+// checkGone: nothing of Podgrace is left.
 func (w *world) checkGone(t *testing.T) {
 	t.Helper()
 	out, err := w.Kubectl(t.Context(), "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings",
@@ -232,6 +252,11 @@ func (w *world) checkGone(t *testing.T) {
 	if out, err := w.Kubectl(t.Context(), "get", "--ignore-not-found", "--kustomize="+w.definitions(current), "--output=name"); err != nil || out != "" {
 		t.Errorf("left behind: %s (%v)", out, err)
 	}
+}
+
+// checkNothingActs: what is left of the cluster works, and nothing of Podgrace acts.
+func (w *world) checkNothingActs(t *testing.T) {
+	t.Helper()
 	const ns = "afterwards"
 	for _, args := range [][]string{
 		{"create", "namespace", ns},
@@ -239,10 +264,13 @@ func (w *world) checkGone(t *testing.T) {
 		{"rollout", "status", "--namespace=" + ns, "deployment/still", "--timeout=2m"},
 		{"delete", "pod", "--namespace=" + ns, "--all", "--grace-period=0", "--force"},
 		{"rollout", "status", "--namespace=" + ns, "deployment/still", "--timeout=2m"},
+		// If a namespace still has pods, its controller waits for half their grace period before it looks again.
+		{"delete", "deployment", "--namespace=" + ns, "still", "--cascade=foreground", "--timeout=2m"},
 		{"delete", "namespace", ns, "--timeout=3m"},
 	} {
 		if _, err := w.Kubectl(t.Context(), args...); err != nil {
 			t.Errorf("after the removal: %v", err)
 		}
 	}
+	w.lab.Logf("%s: nothing acts any more", t.Name())
 }

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,11 @@ func TestFirstDay(t *testing.T) {
 	if err := firstday.Kubeconfig(w.Kubeconfig, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.GoBuild(t.Context(), filepath.Join(bin, "podgrace"), "cmd/podgrace"); err != nil {
+	program, err := w.commandLine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(bin, "podgrace")); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.lab.BuildProgram(t.Context(), "registry:3", "e2e/kind/registry"); err != nil {
@@ -53,6 +58,7 @@ func TestFirstDay(t *testing.T) {
 		_, _ = w.lab.Docker.Run(context.Background(), "rm", "--force", "first-day-registry") // gone where the page was followed to its end
 		if t.Failed() {
 			_ = helm.remove(context.Background(), w, selfManaged, current)
+			_ = w.waitRemoved(context.Background(), current)
 		}
 	})
 	// The images are other ones, not only other names: what a kubelet has pulled itself it does not let a pod have under a name by which it was never pulled

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
@@ -27,18 +28,24 @@ func (i installation) String() string {
 	return name
 }
 
-// installations are chosen so that each two of the four properties meet in each combination (TestEachPairOfProperties);
-// PODGRACE_ALL=1 has all combinations.
+// installations are two by default: each value of a property occurs once. PODGRACE_ALL=1 has five: each two values meet, and two installations run the suites. PODGRACE_ALL=combinations has
+// every combination.
 func installations() []installation {
-	if suite.All() {
+	switch {
+	case kind.Combinations():
 		return product()
+	case suite.All():
+		return []installation{
+			{helm, selfManaged, "", true},
+			{kustomize, certManager, previous, true},
+			{helm, certManager, "", false},
+			{helm, selfManaged, previous, false},
+			{kustomize, selfManaged, "", false},
+		}
 	}
 	return []installation{
-		{helm, selfManaged, "", true},
-		{kustomize, certManager, previous, true},
-		{helm, certManager, "", false},
 		{helm, selfManaged, previous, false},
-		{kustomize, selfManaged, "", false},
+		{kustomize, certManager, "", false},
 	}
 }
 
@@ -57,24 +64,41 @@ func product() []installation {
 	return all
 }
 
-func TestEachPairOfProperties(t *testing.T) {
-	pairs := func(all []installation) map[string]bool {
-		found := map[string]bool{}
-		for _, i := range all {
-			properties := []string{i.installer.name, i.mode, "from " + i.from, fmt.Sprint("suites ", i.suites)}
-			for n, a := range properties {
-				for _, b := range properties[n+1:] {
-					found[a+", "+b] = true
+// properties are an installation's, without the suites, which run by default in none.
+func (i installation) properties() []string {
+	return []string{i.installer.name, i.mode, "from " + i.from}
+}
+
+// pairs returns each two properties of an installation.
+func (i installation) pairs() []string {
+	var all []string
+	properties := append(i.properties(), fmt.Sprint("suites ", i.suites))
+	for n, a := range properties {
+		for _, b := range properties[n+1:] {
+			all = append(all, a+", "+b)
+		}
+	}
+	return all
+}
+
+func TestInstallationsCoverEachProperty(t *testing.T) {
+	for all, covered := range map[string]func(installation) []string{"": installation.properties, "1": installation.pairs, "combinations": installation.pairs} {
+		t.Run("PODGRACE_ALL="+all, func(t *testing.T) {
+			t.Setenv(suite.AllVariable, all)
+			found := map[string]bool{}
+			for _, i := range installations() {
+				for _, p := range covered(i) {
+					found[p] = true
 				}
 			}
-		}
-		return found
-	}
-	chosen := pairs(installations())
-	for pair := range pairs(product()) {
-		if !chosen[pair] {
-			t.Errorf("no installation has %s", pair)
-		}
+			for _, i := range product() {
+				for _, p := range covered(i) {
+					if !found[p] {
+						t.Errorf("no installation has %s", p)
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -94,6 +118,7 @@ func TestInstallations(t *testing.T) {
 				w.upgradeUnderChurn(t, i.installer, i.mode)
 				w.check(t)
 			}
+			t.Run("smoke", w.smoke)
 			if i.suites {
 				w.runSuites(t)
 			}
@@ -149,6 +174,10 @@ func (w *world) uninstall(t *testing.T, i installer, mode string) {
 	// The leader has made these; they refuse nothing any more (docs/install.md).
 	if _, err := w.Kubectl(t.Context(), "delete", "--ignore-not-found", "validatingadmissionpolicy,validatingadmissionpolicybinding", limits.Name); err != nil {
 		t.Error(err)
+	}
+	w.checkNothingActs(t) // while the replicas end
+	if err := w.waitRemoved(t.Context(), current); err != nil {
+		t.Fatalf("%v\n%s", err, w.state())
 	}
 	w.checkGone(t)
 	w.lab.Logf("%s: removed", t.Name())

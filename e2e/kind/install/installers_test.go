@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ const (
 type installer struct {
 	name   string
 	apply  func(ctx context.Context, w *world, mode, version string) error // installs or upgrades
-	remove func(ctx context.Context, w *world, mode, version string) error
+	remove func(ctx context.Context, w *world, mode, version string) error // does not wait: waitRemoved does
 }
 
 var (
@@ -37,7 +38,7 @@ var (
 			if err != nil {
 				return err
 			}
-			_, err = w.Kubectl(ctx, "delete", "--wait", "--timeout=3m", "--kustomize="+folder)
+			_, err = w.Kubectl(ctx, "delete", "--wait=false", "--kustomize="+folder)
 			return err
 		},
 	}
@@ -62,17 +63,24 @@ func helmWith(values ...string) installer {
 			return err
 		},
 		remove: func(ctx context.Context, w *world, _, version string) error {
-			if _, err := w.Helm(ctx, "uninstall", "podgrace", "--namespace="+namespace, "--wait", "--timeout=3m"); err != nil {
+			if _, err := w.Helm(ctx, "uninstall", "podgrace", "--namespace="+namespace, "--timeout=3m"); err != nil {
 				return err
 			}
-			if _, err := w.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=3m"); err != nil {
+			if _, err := w.Kubectl(ctx, "delete", "namespace", namespace, "--wait=false"); err != nil {
 				return err
 			}
 			// Helm keeps them. The next installation is of a cluster that has none, and kubectl's server-side apply of another version's would be in conflict with Helm.
-			_, err := w.Kubectl(ctx, "delete", "--ignore-not-found", "--timeout=3m", "--kustomize="+w.definitions(version))
+			_, err := w.Kubectl(ctx, "delete", "--ignore-not-found", "--wait=false", "--kustomize="+w.definitions(version))
 			return err
 		},
 	}
+}
+
+// waitRemoved returns when everything that remove deletes is gone. The webhook's replicas serve for half a minute after their deletion.
+func (w *world) waitRemoved(ctx context.Context, version string) error {
+	_, namespaceErr := w.Kubectl(ctx, "delete", "--ignore-not-found", "--timeout=3m", "namespace", namespace)
+	_, definitionsErr := w.Kubectl(ctx, "delete", "--ignore-not-found", "--timeout=3m", "--kustomize="+w.definitions(version))
+	return errors.Join(namespaceErr, definitionsErr)
 }
 
 // definitions is the folder of a version's CustomResourceDefinitions.
@@ -113,6 +121,7 @@ func (w *world) install(t *testing.T, i installer, mode, version string) {
 	t.Cleanup(func() {
 		if t.Failed() { // the next installation is not to meet this one
 			_ = i.remove(context.Background(), w, mode, version)
+			_ = w.waitRemoved(context.Background(), version)
 		}
 	})
 	if err := i.apply(t.Context(), w, mode, version); err != nil {

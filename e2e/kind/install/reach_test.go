@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
@@ -26,9 +24,11 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	w := get(t)
 	w.cutOff(t)
 	w.install(t, helm, selfManaged, current)
-	w.applyExamples(t, "cluster.yaml")
-	w.applyExamples(t, "policy.yaml")
-	w.applyExamples(t, "workloads.yaml")
+	// One example: the API server waits for each call that is dropped.
+	if _, err := w.Kubectl(t.Context(), append([]string{"apply"}, w.exampleFiles([]string{"stateful"}, "cluster.yaml", "policy.yaml", "workloads.yaml")...)...); err != nil {
+		t.Fatal(err)
+	}
+	w.lab.Logf("%s: examples are applied", t.Name())
 	defer w.removeExamples(t)
 	w.waitGuard(t, "waiting for an answer", func(ready string) bool { return ready == v1alpha1.ReasonGuardWaiting })
 	pods := w.running(t, "data", "db", 3) // whose grace is less than the policy's bound: nobody raises it, and nobody refuses them for it
@@ -38,10 +38,12 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	if said, err := w.podgrace(t, "doctor"); err == nil || !strings.Contains(said, "the API server can't reach the webhook's pods") {
 		t.Errorf("the doctor ends with %v:\n%s", err, said)
 	}
+	w.lab.Logf("%s: nothing is refused, and the doctor tells why", t.Name())
 	// One node has room for one.
 	w.install(t, helmWith("webhook.hostNetwork=true", "webhook.replicas=1"), selfManaged, current)
 	w.waitInForce(t) // by one answer; a connection that is made anew may still lead to a replica that can't be reached, and is not refused by Podgrace then
 	w.waitEnd(t, "the replicas in the pod network", func(pod corev1.Pod) bool { return !pod.Spec.HostNetwork })
+	w.lab.Logf("%s: the replicas in the pod network have ended", t.Name())
 	pods = w.running(t, "data", "db", 3)
 	_, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name)
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "delete.removal.podgrace.dev" denied the request`) {
@@ -54,12 +56,18 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 // podgrace runs the command line, as whoever has installed Podgrace, and returns what it prints.
 func (w *world) podgrace(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "podgrace")
-	if err := cluster.GoBuild(t.Context(), program, "cmd/podgrace"); err != nil {
+	return w.podgraceAs(t, w.Kubeconfig, args...)
+}
+
+// podgraceAs runs the command line by a kubeconfig.
+func (w *world) podgraceAs(t *testing.T, kubeconfig string, args ...string) (string, error) {
+	t.Helper()
+	program, err := w.commandLine()
+	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
