@@ -18,7 +18,7 @@ import (
 	"github.com/podgrace/podgrace/webhook"
 )
 
-var shared = &suite.Shared{Tier: "API server"}
+var shared = &suite.Shared{}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 

@@ -31,7 +31,7 @@ func excludingCluster(t *testing.T, patterns ...string) *suite.Suite {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // the first run on a machine builds Kubernetes
 	defer cancel()
 	_, err := cluster.Binaries(ctx, os.Stderr, cluster.Options{}.Programs()...)
-	clustertest.Require(t, shared.Tier, err)
+	clustertest.Require(t, err)
 	c, err := cluster.Start(ctx, cluster.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-var shared = &suite.Shared{Tier: "API server", Flags: []string{"--log-format=json", "--decision-log-allowed-percent=100"}}
+var shared = &suite.Shared{Flags: []string{"--log-format=json", "--decision-log-allowed-percent=100"}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 

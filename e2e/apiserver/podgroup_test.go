@@ -15,7 +15,7 @@ import (
 )
 
 // grouping is an API server of its own that has PodGroups, which are alpha in 1.36 and off.
-var grouping = &suite.Shared{Tier: "API server", Options: cluster.Options{APIServerArgs: []string{
+var grouping = &suite.Shared{Options: cluster.Options{APIServerArgs: []string{
 	"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true",
 }}}
 

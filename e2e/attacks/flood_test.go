@@ -40,7 +40,7 @@ const (
 func TestFlood(t *testing.T) {
 	s := start(t)
 	g, err := cluster.NewMemoryCgroup(fmt.Sprintf("podgrace-flood-%d", time.Now().UnixNano()), containerMemory)
-	clustertest.Require(t, "cluster", err)
+	clustertest.Require(t, err)
 	t.Cleanup(func() {
 		if err := g.Remove(context.Background()); err != nil {
 			t.Error(err)

@@ -16,7 +16,7 @@ var (
 	flood    = flag.Duration("attacks.flood", 20*time.Second, "how long TestFlood floods")
 )
 
-var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 

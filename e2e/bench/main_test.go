@@ -12,7 +12,7 @@ import (
 // TestRuns measures nothing: both comparisons run to their end, and no answer is wrong on the way, so that they can be had when somebody needs the figures.
 func TestRuns(t *testing.T) {
 	_, unmet := cluster.Binaries(t.Context(), t.Output(), cluster.Options{}.Programs()...)
-	clustertest.Require(t, "API server", unmet)
+	clustertest.Require(t, unmet)
 	tiny := comparison{small: size{nodes: 3, namespaces: 2, pods: 6}, large: size{nodes: 6, namespaces: 4, pods: 24}}
 	for name, test := range map[string]struct {
 		sizes bool

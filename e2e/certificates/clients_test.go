@@ -180,7 +180,7 @@ func TestOnlyTheAPIServerMayAsk(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // the first run on a machine builds Kubernetes
 	defer cancel()
 	_, err := cluster.Binaries(ctx, os.Stderr, cluster.Options{}.Programs()...)
-	clustertest.Require(t, "API server", err)
+	clustertest.Require(t, err)
 	proxy, front := newFrontProxy(t), newBalancer(t)
 	at, err := url.Parse(front.URL())
 	if err != nil {

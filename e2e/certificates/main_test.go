@@ -77,7 +77,7 @@ func newPair(t *testing.T) (p *pair, namespace string) {
 			shared.pair, shared.err = install(ctx, t)
 		}
 	})
-	clustertest.Require(t, "API server", shared.unmet)
+	clustertest.Require(t, shared.unmet)
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}

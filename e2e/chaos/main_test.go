@@ -47,7 +47,7 @@ func TestChaos(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // the first run on a machine builds Kubernetes
 	defer cancel()
 	_, unmet := cluster.Binaries(ctx, os.Stderr, cluster.Options{ControllerManager: true, Scheduler: true}.Programs()...)
-	clustertest.Require(t, "cluster", unmet)
+	clustertest.Require(t, unmet)
 	var out strings.Builder
 	err := run(ctx, brief, &out, os.Stderr)
 	t.Log(out.String())

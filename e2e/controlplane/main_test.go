@@ -19,7 +19,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-period=1s"}}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-period=1s"}}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 

@@ -12,10 +12,8 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-const tier = "deploy"
-
 // shared is a cluster with Podgrace in it.
-var shared = &suite.Shared{Tier: tier, Options: cluster.Options{ControllerManager: true}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true}}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -37,7 +35,7 @@ func empty(t *testing.T, flags ...string) *world {
 	defer cancel()
 	options := cluster.Options{ControllerManager: true, APIServerArgs: append(flags, "--enable-aggregator-routing=true"), Log: os.Stderr}
 	_, err := cluster.Binaries(ctx, os.Stderr, options.Programs()...)
-	clustertest.Require(t, tier, err)
+	clustertest.Require(t, err)
 	c, err := cluster.Start(ctx, options)
 	if err != nil {
 		t.Fatal(err)

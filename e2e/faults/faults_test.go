@@ -33,7 +33,7 @@ import (
 	"github.com/podgrace/podgrace/guard"
 )
 
-var shared = &suite.Shared{Tier: "API server"}
+var shared = &suite.Shared{}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 

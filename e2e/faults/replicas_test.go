@@ -304,7 +304,7 @@ func TestNextPodOfTheName(t *testing.T) {
 // What a confirmation removes is the pod that was confirmed, also where another one has its name by the time that it was reviewed. An API server that has a watch cache has most updates reviewed by what that says,
 // and looks again where another pod is there then. While it has none, as when it starts, it does not.
 func TestConfirmationIsNotOfTheNextPod(t *testing.T) {
-	uncached := &suite.Shared{Tier: shared.Tier, Options: cluster.Options{APIServerArgs: []string{"--watch-cache=false"}}}
+	uncached := &suite.Shared{Options: cluster.Options{APIServerArgs: []string{"--watch-cache=false"}}}
 	t.Cleanup(func() {
 		if err := uncached.Stop(); err != nil {
 			t.Error(err)

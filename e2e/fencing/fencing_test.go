@@ -29,7 +29,7 @@ import (
 	"github.com/podgrace/podgrace/fencing/agents/agentstest"
 )
 
-var shared = &suite.Shared{Tier: "fencing", Options: cluster.Options{ControllerManager: true, Scheduler: true, NodeGrace: nodeGrace}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true, NodeGrace: nodeGrace}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 

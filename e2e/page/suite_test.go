@@ -68,7 +68,7 @@ func open(t *testing.T, r *review.Report, hash string) *tab {
 
 func openHTML(t *testing.T, html []byte, hash string) *tab {
 	t.Helper()
-	clustertest.Require(t, "browser", Supported())
+	clustertest.Require(t, Supported())
 	parent, err := shared()
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestSmaller(t *testing.T) {
 }
 
 func TestPhotograph(t *testing.T) {
-	clustertest.Require(t, "browser", page.Supported())
+	clustertest.Require(t, page.Supported())
 	sizes := map[string]int{}
 	for _, hash := range []string{"", "decision=clean"} {
 		html, err := pageOf("")

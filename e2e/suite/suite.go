@@ -61,8 +61,6 @@ func Main(m *testing.M, shared *Shared) {
 
 // Shared is the suite of a test binary, started by the first test that wants it.
 type Shared struct {
-	// Tier is the name for a skip's reason.
-	Tier string
 	// Options of the cluster.
 	Options cluster.Options
 	// Flags of the webhook, where the suite starts it.
@@ -73,8 +71,8 @@ type Shared struct {
 	unmet, err error
 }
 
-// Get returns the suite. Where this machine has no programs for it and can't build them the test is skipped, or fails where
-// all tiers are required. That the cluster or the webhook does not start is always a failure.
+// Get returns the suite. If this machine has no programs for it and can't build them, the test is skipped, or it fails if
+// REQUIRE_ALL=1 is set. That the cluster or the webhook does not start is always a failure.
 func (s *Shared) Get(t testing.TB) *Suite {
 	t.Helper()
 	s.once.Do(func() {
@@ -93,7 +91,7 @@ func (s *Shared) Get(t testing.TB) *Suite {
 			s.suite, s.err = start(ctx, s.Options, s.Flags)
 		}
 	})
-	clustertest.Require(t, s.Tier, s.unmet)
+	clustertest.Require(t, s.unmet)
 	if s.err != nil {
 		t.Fatal(s.err)
 	}

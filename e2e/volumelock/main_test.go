@@ -27,7 +27,7 @@ import (
 )
 
 // A node is not ready after thirty seconds without a heartbeat, not fifty: its kubelet renews its Lease each second.
-var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=30s", "--node-monitor-period=2s"}}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-grace-period=30s", "--node-monitor-period=2s"}}}
 
 func TestMain(m *testing.M) {
 	// They wait most of the time: not as many at once as there are processors, but all.

@@ -1,4 +1,4 @@
-// Package clustertest has what tests of the higher tiers share.
+// Package clustertest has what live tests share.
 package clustertest
 
 import (
@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// Require skips the test with the reason if err says that this machine cannot run the tier. Under
-// REQUIRE_ALL=1, as in continuous integration, that is a failure: a skipped tier proves nothing.
-func Require(t testing.TB, tier string, err error) {
+// Require skips the test with the reason if err says that this machine can't run it. If REQUIRE_ALL=1 is set, as in continuous
+// integration, the test fails instead.
+func Require(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
 		return
 	}
 	if os.Getenv("REQUIRE_ALL") == "1" {
-		t.Fatalf("REQUIRE_ALL=1, but the %s tier cannot run here: %v", tier, err)
+		t.Fatalf("cannot run here, and REQUIRE_ALL=1: %v", err)
 	}
-	t.Skipf("the %s tier cannot run here: %v", tier, err)
+	t.Skipf("cannot run here: %v", err)
 }

@@ -19,7 +19,7 @@ import (
 // newExec is an agent that runs one of ClusterLabs' programs.
 func newExec(t *testing.T, program string, parameters, secret map[string]string) fencing.Agent {
 	t.Helper()
-	clustertest.Require(t, "fencing", Supported())
+	clustertest.Require(t, Supported())
 	object := &v1alpha1.FenceAgent{Spec: v1alpha1.FenceAgentSpec{
 		Type: v1alpha1.AgentExec, Identity: v1alpha1.IdentityConfigured, Exec: &v1alpha1.ExecAgent{Program: program, Parameters: parameters, Secret: "secret"},
 	}}

@@ -40,7 +40,7 @@ const (
 	soon = 10 * time.Minute
 )
 
-var shared = &suite.Shared{Tier: "fencing", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
@@ -125,7 +125,7 @@ func start(t *testing.T) *lab {
 // empty is a lab without machines and without a fencer that runs.
 func empty(t *testing.T) *lab {
 	t.Helper()
-	clustertest.Require(t, "fencing", vm.NodeSupported())
+	clustertest.Require(t, vm.NodeSupported())
 	l := &lab{Suite: shared.Get(t)}
 	ctx := t.Context()
 	l.archive = filepath.Join(l.Dir, "witness.tar")

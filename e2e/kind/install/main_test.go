@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 // get returns the world, or skips the test where the machine can't have it.
 func get(t *testing.T) *world {
 	t.Helper()
-	clustertest.Require(t, "kind", unmet)
+	clustertest.Require(t, unmet)
 	return shared
 }
 

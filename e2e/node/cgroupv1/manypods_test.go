@@ -11,7 +11,7 @@ import (
 )
 
 func TestV1ManyPods(t *testing.T) {
-	clustertest.Require(t, "node", cluster.NodeSupported())
+	clustertest.Require(t, cluster.NodeSupported())
 	v1 := tree(t, "/proc")
 	manypods.Test(t, cgrouptest.OnV1(t, v1.Mountpoints(), v1), cgroupfile.V1)
 }

@@ -23,12 +23,12 @@ func TestMain(m *testing.M) {
 func tree(t *testing.T, procRoot string) *cgroup.V1 {
 	t.Helper()
 	v1, err := cgroup.NewV1(mountpoint, procRoot)
-	clustertest.Require(t, "node", err)
+	clustertest.Require(t, err)
 	return v1
 }
 
 func TestV1Conforms(t *testing.T) {
-	clustertest.Require(t, "node", cluster.NodeSupported())
+	clustertest.Require(t, cluster.NodeSupported())
 	cgrouptest.Conformance(t, func(t *testing.T) *cgrouptest.Harness {
 		v1 := tree(t, "/proc")
 		return cgrouptest.OnV1(t, v1.Mountpoints(), v1)
@@ -37,7 +37,7 @@ func TestV1Conforms(t *testing.T) {
 
 // Without the freezer it kills one by one, until nothing is left.
 func TestV1ConformsWithoutTheFreezer(t *testing.T) {
-	clustertest.Require(t, "node", cluster.NodeSupported())
+	clustertest.Require(t, cluster.NodeSupported())
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestV1ConformsWithoutTheFreezer(t *testing.T) {
 }
 
 func TestV1IsDetected(t *testing.T) {
-	clustertest.Require(t, "node", cluster.NodeSupported())
+	clustertest.Require(t, cluster.NodeSupported())
 	v1 := tree(t, "/proc")
 	for _, at := range append(v1.Mountpoints(), mountpoint) {
 		if version, err := cgroup.Detect(at); version != cgroupfile.V1 || err != nil {

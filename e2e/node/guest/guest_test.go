@@ -16,7 +16,7 @@ import (
 // run runs tests of package kernel in a guest, and returns what they wrote.
 func run(t *testing.T, o vm.GuestOptions, tests string) (output []byte, code int, err error) {
 	t.Helper()
-	clustertest.Require(t, "virtual machine", vm.GuestSupported())
+	clustertest.Require(t, vm.GuestSupported())
 	o.Binary = filepath.Join(t.TempDir(), "kernel.test")
 	if err := cluster.GoTestBinary(t.Context(), o.Binary, "e2e/vm/kernel"); err != nil {
 		t.Fatal(err)

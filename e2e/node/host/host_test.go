@@ -18,7 +18,7 @@ const (
 	slowImage = "localhost/podgrace/slow:1"
 )
 
-var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-period=1s"}}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true, ControllerManagerArgs: []string{"--node-monitor-period=1s"}}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
@@ -31,7 +31,7 @@ var (
 // start returns the cluster and its one real node, which all tests share.
 func start(t *testing.T) (*suite.Suite, *cluster.Node) {
 	t.Helper()
-	clustertest.Require(t, "node", cluster.NodeSupported())
+	clustertest.Require(t, cluster.NodeSupported())
 	s := shared.Get(t)
 	startNode.Do(func() { node, nodeErr = startKubelet(context.Background(), s) })
 	if nodeErr != nil {

@@ -36,7 +36,7 @@ const (
 	namespace = "podgrace-system"
 )
 
-var shared = &suite.Shared{Tier: "virtual machine", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
@@ -58,7 +58,7 @@ type ground struct {
 
 func start(t *testing.T) *ground {
 	t.Helper()
-	clustertest.Require(t, "virtual machine", vm.NodeSupported())
+	clustertest.Require(t, vm.NodeSupported())
 	s := shared.Get(t)
 	once.Do(func() { theNode, onceErr = deploy(context.Background(), s) })
 	if onceErr != nil {

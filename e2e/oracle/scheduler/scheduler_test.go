@@ -24,8 +24,6 @@ import (
 	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
 )
 
-const tier = "scheduler"
-
 var (
 	cases = flag.Int("preview.cases", 25, "random clusters")
 	seed  = flag.Int("preview.seed", 1, "the first of their seeds")
@@ -38,7 +36,7 @@ func start(t *testing.T) *world {
 	defer cancel()
 	options := cluster.Options{Scheduler: true, EveryNode: true, Log: os.Stderr}
 	_, err := cluster.Binaries(ctx, os.Stderr, options.Programs()...)
-	clustertest.Require(t, tier, err)
+	clustertest.Require(t, err)
 	c, err := cluster.Start(ctx, options)
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ echo 2 > /proc/fs/nfsd/threads
 `
 
 var (
-	shared  = &suite.Shared{Tier: "virtual machine", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+	shared  = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true}}
 	once    sync.Once
 	theNode *vm.Node
 	onceErr error
@@ -82,7 +82,7 @@ type lab struct {
 
 func start(t *testing.T) *lab {
 	t.Helper()
-	clustertest.Require(t, "virtual machine", vm.NodeSupported())
+	clustertest.Require(t, vm.NodeSupported())
 	l := &lab{Suite: shared.Get(t)}
 	once.Do(func() { theNode, onceErr = deploy(context.Background(), l.Suite) })
 	if onceErr != nil {

@@ -62,7 +62,7 @@ func inside() error {
 }
 
 func TestRun(t *testing.T) {
-	clustertest.Require(t, "kind", root())
+	clustertest.Require(t, root())
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "mounted"), 0o755); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestRun(t *testing.T) {
 
 // A box whose context ends is gone.
 func TestRunEndsWithItsContext(t *testing.T) {
-	clustertest.Require(t, "kind", root())
+	clustertest.Require(t, root())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Run(ctx); !errors.Is(err, context.Canceled) {
