@@ -73,14 +73,14 @@ func GoTestBinary(ctx context.Context, out, folder string) error {
 	return compile(ctx, root, out, folder, "CGO_ENABLED=0", "test", "-c")
 }
 
-// compile works in the folder: so it is compiled by the go.mod that it belongs to, wherever we are. Paths are left out of what is
+// compile works in the folder: so it is compiled by the go.mod that it belongs to, wherever we are. Paths and the commit are left out of what is
 // compiled, so that another clone finds it in the cache.
 func compile(ctx context.Context, root, out, folder, cgo string, command ...string) (err error) {
 	if out, err = filepath.Abs(out); err != nil {
 		return fmt.Errorf("compiling %s: %w", folder, err)
 	}
 	there := Command{Dir: filepath.Join(root, folder), Env: []string{cgo, "GOOS=linux"}}
-	if _, err := there.Run(ctx, "go", append(command, "-trimpath", "-ldflags=-s -w", "-o", out, ".")...); err != nil {
+	if _, err := there.Run(ctx, "go", append(command, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, ".")...); err != nil {
 		return fmt.Errorf("compiling %s: %w", folder, err)
 	}
 	return nil
