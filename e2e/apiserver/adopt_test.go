@@ -37,7 +37,7 @@ import (
 	"github.com/podgrace/podgrace/volumelock/adoption"
 )
 
-// impatient is a clock that stands still but for waits, each of which ends at once, and ten seconds late.
+// impatient is a clock that only waits move: each wait ends immediately, and ten seconds late.
 type impatient struct{ *testclock.FakeClock }
 
 func newImpatient() impatient { return impatient{testclock.NewFakeClock(time.Now())} }

@@ -29,9 +29,9 @@ func (l *lab) lastSign(t *testing.T, node string) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// The fencer's clock jumps by hours, forth and back, while a node falls silent, as its power is ordered off, between the readings that prove it, and while another node that a person asked for was
-// heard of a moment ago. By a clock that is as fast and does not jump, no power is ordered off before the policy's silence was watched, no receipt is there before two readings 5 s apart and 40 s without a sign of
-// life, and both incidents come to their end.
+// The fencer's clock jumps by hours in both directions: while a node falls silent, when its power is ordered off, between the readings that prove it, and
+// while a user asks for another node, which sent a heartbeat a moment ago. A clock of the same speed that does not jump measures: the power is ordered off only
+// after the policy's silentFor, a receipt exists only after two readings 5 s apart and 40 s without a heartbeat, and both incidents end.
 func TestClockThatJumps(t *testing.T) {
 	l := prepare(t)
 	namespace := l.Namespace(t)

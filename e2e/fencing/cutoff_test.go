@@ -126,7 +126,7 @@ func (s *staleAPI) version(node string) string {
 	return lease.ResourceVersion
 }
 
-// fallBehind has nothing new come of these nodes. With none all is told again. A read tells what the watch told last: anything else, older or newer, would be a sign of life each time that the two are compared.
+// fallBehind withholds news of these nodes; without nodes it withholds none. A read returns what the watch returned last, because a difference between the two counts as a sign of life.
 func (s *staleAPI) fallBehind(t *testing.T, nodes ...string) {
 	t.Helper()
 	suite.Eventually(t, "the watch to tell the Leases of "+strings.Join(nodes, ", "), func(context.Context) (bool, error) {

@@ -150,7 +150,7 @@ func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.next.RoundTrip(r)
 }
 
-// rounds of the fencer in which everything could be read and written.
+// rounds returns how many rounds of the fencer read and wrote everything.
 func (f *fencer) rounds() (n float64, err error) {
 	families, err := f.metrics.Gather()
 	for _, family := range families {

@@ -92,7 +92,7 @@ func (o options) seed() string {
 	return fmt.Sprintf("random tests use %s=%s", seedVariable, seed)
 }
 
-// repositoryRoot returns the folder above e2e's module, in which go run -C e2e works.
+// repositoryRoot returns the folder above the working directory, which must be e2e: go run -C e2e sets it.
 func repositoryRoot() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -3,7 +3,7 @@ package main
 // budget is how many core-minutes the parts of the gate may cost together. A new test that needs more takes it from another one.
 const budget = 55
 
-// parts in the order in which they start if there is room: within a set the longest first.
+// parts in the order in which they start if there is room. Of the parts that need a server, those that wait most come first.
 var parts = []part{
 	{
 		name: "vet", what: "go vet on the product and the preview", set: setTest, dir: ".",
@@ -26,6 +26,10 @@ var parts = []part{
 		command: []string{"make", "--no-print-directory", "verify"}, cores: 1, minutes: 0.7,
 	},
 	{
+		name: "monitoring", what: "alerts, by Prometheus' promtool; the dashboard", set: setCheck, dir: "e2e/monitoring",
+		packages: []string{"./..."}, cores: 1, minutes: 0.3,
+	},
+	{
 		name: "fidelity", what: "decisions against Kubernetes' own code", set: setCheck, dir: "e2e/oracle",
 		packages: []string{"./fidelity"}, flags: []string{"-count=1"}, cores: 1.5, minutes: 1.5,
 	},
@@ -36,10 +40,6 @@ var parts = []part{
 			"./chaos/plan", "./cluster/...", "./firstday", "./fuzz", "./gate", "./measure", "./processclock", "./schema", "./suite", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
 		},
 		cores: 1.5, minutes: 0.7,
-	},
-	{
-		name: "monitoring", what: "alerts, by Prometheus' promtool; the dashboard", set: setCheck, dir: "e2e/monitoring",
-		packages: []string{"./..."}, cores: 1, minutes: 0.3,
 	},
 	{
 		name: "release", what: "what a release consists of", set: setCheck, dir: "release",
@@ -85,12 +85,25 @@ var parts = []part{
 		},
 	},
 	{
+		name: "volumelock", what: "the volume lock with the attach/detach controller", set: setIntegration, dir: "e2e",
+		packages: []string{"./volumelock"}, flags: live, after: []string{controlPlane}, cores: 0.25, minutes: 10,
+		moved: []moved{{test: "TestDetachedByForce/six_minutes", other: "TestDetachedByForce/out-of-service takes the same way without the controller's constant"}},
+	},
+	{
+		name: "deploy", what: "manifests and chart on a real API server", set: setIntegration, dir: "e2e/deploy",
+		packages: []string{"./..."}, flags: live, after: []string{controlPlane}, cores: 0.4, minutes: 8,
+	},
+	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
 		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.8, minutes: 8,
 		moved: []moved{
 			{test: "TestOverlayThatAPIServersCantReach", foundBy: []string{"e2e/faults TestLimitsFailClosedWhenTheyCanAnswer", "e2e/faults TestGuardIsArmedWhenItCanAnswer"}},
 			{test: "TestVolumeLock", foundBy: []string{"e2e/apiserver TestAdoptWithItsRole", "e2e/volumelock TestFifteenSteps"}},
 		},
+	},
+	{
+		name: "faults", what: "certificates, replicas and API servers that fail", set: setIntegration, dir: "e2e",
+		packages: []string{"./certificates/...", "./faults/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 10,
 	},
 	{
 		name: "node", what: "a kubelet with containerd on this host", set: setE2E, dir: "e2e",
@@ -106,32 +119,20 @@ var parts = []part{
 	},
 	{
 		name: "webhooks", what: "the webhooks behind a real API server", set: setIntegration, dir: "e2e",
-		packages: []string{"./apiserver/...", "./agreement/...", "./bench/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 3,
-	},
-	{
-		name: "faults", what: "certificates, replicas and API servers that fail", set: setIntegration, dir: "e2e",
-		packages: []string{"./certificates/...", "./faults/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 8,
+		packages: []string{"./apiserver/...", "./agreement/...", "./bench/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 4,
+		moved: []moved{{test: "TestRuns", other: "make bench and make bench-scale fail if they do not run to their end"}},
 	},
 	{
 		name: "controllers", what: "with the controllers and the scheduler; random attacks", set: setIntegration, dir: "e2e",
-		packages: []string{"./controlplane/...", "./attacks/..."}, flags: live, after: []string{controlPlane}, cores: 0.5, minutes: 4,
-	},
-	{
-		name: "volumelock", what: "the volume lock with the attach/detach controller", set: setIntegration, dir: "e2e",
-		packages: []string{"./volumelock"}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 5,
-		moved: []moved{{test: "TestDetachedByForce/six_minutes", other: "TestDetachedByForce/out-of-service takes the same way without the controller's constant"}},
+		packages: []string{"./controlplane/...", "./attacks/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 4.5,
 	},
 	{
 		name: "fencing", what: "the fencer with scripted machines", set: setIntegration, dir: "e2e",
-		packages: []string{"./fencing"}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 4,
-	},
-	{
-		name: "deploy", what: "manifests and chart on a real API server", set: setIntegration, dir: "e2e/deploy",
-		packages: []string{"./..."}, flags: live, after: []string{controlPlane}, cores: 0.5, minutes: 3,
+		packages: []string{"./fencing"}, flags: live, after: []string{controlPlane}, cores: 0.2, minutes: 4.5,
 	},
 	{
 		name: "scheduler", what: "previews against a real kube-scheduler", set: setIntegration, dir: "e2e/oracle",
-		packages: []string{"./scheduler"}, flags: live, after: []string{controlPlane}, cores: 0.6, minutes: 1.5,
+		packages: []string{"./scheduler"}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 1.5,
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", set: setE2E, dir: "e2e",

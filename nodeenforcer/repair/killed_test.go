@@ -61,8 +61,7 @@ func (b *bed) killedAfter(file string, writes int) (killed bool) {
 	return false
 }
 
-// The enforcer is killed after any of the writes by which it carries a policy out, and after any of those by which it takes the policy back: the next process leaves the same behind as one
-// that was not killed.
+// An enforcer is killed after any write that applies a policy, and after any write that takes it back. The next process leaves the same values as one that was not killed.
 func TestKilledAtEveryWrite(t *testing.T) {
 	dir, cases, killed := t.TempDir(), 0, map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {

@@ -237,7 +237,7 @@ func (s *smoke) removals(t *testing.T) {
 
 	s.tenantWarnings.Take()
 	if err := suite.Judged(t, func() error { return s.tenant.Delete(t.Context(), s.created(t, s.warned, "removed"), now) }); err != nil {
-		t.Errorf("a force delete of which the policy warns: %v", err)
+		t.Errorf("a force delete under a policy that warns: %v", err)
 	}
 	if got := strings.Join(s.tenantWarnings.Take(), "\n"); !strings.Contains(got, "may still run on "+s.node.Name) {
 		t.Errorf("the user is warned %q", got)
