@@ -56,9 +56,6 @@ func newWorld(t *testing.T, s *suite.Suite) *world {
 		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, AllowedActors: []string{repair}}})
 	s.Policy(t, w.all, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{
 		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: []string{repair}}})
-	for _, ns := range w.namespaces() {
-		s.WaitServiceAccount(t, ns)
-	}
 	w.addUsers(t)
 	w.actor, _ = s.Warned(t, repair)
 	w.addMarks(t)

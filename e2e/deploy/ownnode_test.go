@@ -61,7 +61,6 @@ func newGround(t *testing.T) *ground {
 		t.Fatal(err)
 	}
 	ns := g.Namespace(t)
-	g.WaitServiceAccount(t, ns)
 	for _, name := range []string{"n1", "n2"} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"mine": "x"}}, Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24"}}
 		g.Create(t, node)

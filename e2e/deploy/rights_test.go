@@ -128,7 +128,6 @@ func TestRightsWithCertManager(t *testing.T) {
 func TestWebhookIsRefusedNothing(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
-	s.WaitServiceAccount(t, ns)
 	p := s.Policy(t, ns, v1alpha1.PodPolicySpec{
 		TopologySpread: &v1alpha1.TopologySpreadSection{Constraints: []v1alpha1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: new(int32(2)),

@@ -58,8 +58,13 @@ var parts = []part{
 		command: []string{"go", "run", "./cluster/build", "node"}, cores: 2, minutes: 0, after: []string{controlPlane},
 	},
 	{
+		name: "node", what: "a kubelet with containerd on this host", set: setE2E, dir: "e2e",
+		packages: []string{"./node/cgroupv1", "./node/host"},
+		flags:    live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.25, minutes: 10,
+	},
+	{
 		name: "machines", what: "a node in QEMU with cgroup v2 and systemd, and a bare guest", set: setE2E, dir: "e2e",
-		packages: []string{"./node/guest", "./node/vm", "./volumelock/vm"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.7, minutes: 11,
+		packages: []string{"./node/guest", "./node/vm", "./volumelock/vm"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.7, minutes: 8,
 		moved: []moved{
 			{test: "TestDisk", foundBy: []string{"nodeenforcer/evictor TestEvictorWaitsForTheDisk", "nodeenforcer/evictor TestSimulation", "e2e/oracle/fidelity TestFidelityEviction"}},
 			{test: "TestImageDisk", foundBy: []string{"nodeenforcer/evictor TestEvictorFindsTheDiskOfImages", "nodeenforcer/evictor TestSimulation"}},
@@ -95,7 +100,7 @@ var parts = []part{
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
-		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.8, minutes: 8,
+		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.8, minutes: 7.5,
 		moved: []moved{
 			{test: "TestOverlayThatAPIServersCantReach", foundBy: []string{"e2e/faults TestLimitsFailClosedWhenTheyCanAnswer", "e2e/faults TestGuardIsArmedWhenItCanAnswer"}},
 			{test: "TestVolumeLock", foundBy: []string{"e2e/apiserver TestAdoptWithItsRole", "e2e/volumelock TestFifteenSteps"}},
@@ -104,11 +109,6 @@ var parts = []part{
 	{
 		name: "faults", what: "certificates, replicas and API servers that fail", set: setIntegration, dir: "e2e",
 		packages: []string{"./certificates/...", "./faults/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 10,
-	},
-	{
-		name: "node", what: "a kubelet with containerd on this host", set: setE2E, dir: "e2e",
-		packages: []string{"./node/cgroupv1", "./node/host"},
-		flags:    live, after: []string{controlPlane, nodePrograms}, shares: hostNode, cores: 0.3, minutes: 7,
 	},
 	{
 		name: "fenced machines", what: "fence agents, a BMC, and machines in QEMU that are cut off", set: setE2E, dir: "e2e",

@@ -46,7 +46,8 @@ type Suite struct {
 	// Client of the administrator; it keeps no warnings.
 	Client client.Client
 
-	door *door // in a cluster that runs already
+	door        *door // in a cluster that runs already
+	controllers bool  // the cluster has a controller manager, without whose service account no pod can be created
 }
 
 // Main runs the tests of a package and ends the cluster that they may have started.
@@ -130,7 +131,7 @@ func start(ctx context.Context, options cluster.Options, flags []string) (*Suite
 		_ = c.Stop()
 		return nil, err
 	}
-	return &Suite{Cluster: c, Webhook: w, Client: kube}, nil
+	return &Suite{Cluster: c, Webhook: w, Client: kube, controllers: options.ControllerManager}, nil
 }
 
 // connect is start for a cluster that runs already.
@@ -147,7 +148,7 @@ func connect(ctx context.Context, kubeconfig string) (*Suite, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
-	return &Suite{Cluster: c, Client: kube, door: found}, nil
+	return &Suite{Cluster: c, Client: kube, door: found, controllers: true}, nil
 }
 
 // Address is where the API server reaches a server of the test's own.
@@ -202,13 +203,13 @@ func (s *Suite) Warned(t testing.TB, user string, groups ...string) (client.Clie
 	return kube, warnings
 }
 
-// Namespace makes a namespace for one test. In a cluster that runs already, whose API server wants a service account for every
-// pod, it has one.
+// Namespace creates a namespace for one test and returns its name when pods can be created in it. If the cluster has a controller
+// manager, that is when the service account is there.
 func (s *Suite) Namespace(t testing.TB) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: map[string]string{}}}
 	s.Create(t, ns)
-	if s.Webhook == nil {
+	if s.controllers {
 		s.WaitServiceAccount(t, ns.Name)
 	}
 	return ns.Name

@@ -223,7 +223,6 @@ func (l *lab) database(t *testing.T) {
 	t.Helper()
 	l.namespace = l.Namespace(t)
 	l.Policy(t, l.namespace, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
-	l.WaitServiceAccount(t, l.namespace)
 	preferred := corev1.NodeSelectorRequirement{Key: "fence", Operator: corev1.NodeSelectorOpIn, Values: []string{l.a.Name}}
 	device := corev1.HostPathBlockDev
 	l.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "db"}, Spec: appsv1.StatefulSetSpec{

@@ -48,7 +48,7 @@ func (g *Ground) settled(t *testing.T, enforcers map[string]Metrics) {
 // runtime and systemd set stays, what the policy asks for besides stays as well, and nobody writes anything twice. Both want the same, and
 // so would find out each other's fights as well.
 func coexistence(t *testing.T, g *Ground) {
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	kube, err := kubernetes.NewForConfig(g.Config)
 	if err != nil {
 		t.Fatal(err)

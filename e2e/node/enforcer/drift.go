@@ -29,7 +29,7 @@ func group(t *testing.T, p report.NodePlan, pod string) report.Cgroup {
 // victim runs a pod whose cgroup is as planned, for a test to change by hand.
 func (g *Ground) victim(t *testing.T) (pod string, at report.Cgroup) {
 	t.Helper()
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	g.Running(t, g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil))
 	pod = ns + "/p"
 	at = group(t, g.Plan(t), pod)

@@ -83,14 +83,6 @@ func (g *Ground) rounds(t *testing.T, e Metrics, n float64) {
 	})
 }
 
-// Workspace is a namespace in which pods can be made.
-func (g *Ground) Workspace(t *testing.T) string {
-	t.Helper()
-	ns := g.Namespace(t)
-	g.WaitServiceAccount(t, ns)
-	return ns
-}
-
 // NodePolicy makes the node's policy, which goes with the test.
 func (g *Ground) NodePolicy(t *testing.T, spec v1alpha1.NodePolicySpec) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 
 // What the plan says without any policy is what the kubelet, the runtime and systemd wrote: nothing drifts.
 func planIsWhatTheKubeletWrote(t *testing.T, g *Ground) {
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	pods := g.classes(ns)
 	g.Running(t, pods...)
 	plan := g.Plan(t)

@@ -121,7 +121,7 @@ func (g *Ground) Infeasible(t *testing.T, e Metrics, p *corev1.Pod, requests, li
 // Beside the kubelet, in Repair: what a resize makes of a pod's files stays, and what it has not made yet is not made. A resize that is put off changes nothing, the
 // plan says that one waits, and nothing of the pod is restored that the kubelet may be about to write.
 func resize(t *testing.T, g *Ground) {
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair})
 	e := g.Enforcer(t)
 	p := g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil)

@@ -39,7 +39,7 @@ func (g *Ground) fares(t *testing.T, pod string) contract {
 // What a PodPolicy's node section asks for is in the kernel's files of a pod that was admitted under it: as soon as the node's policy writes, in no other mode, for as long as it does, and
 // no more than its bounds let.
 func fromPolicyToKernel(t *testing.T, g *Ground) {
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	e := g.Enforcer(t)
 	plain := g.Pod(ns, "plain", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil)
 	g.Running(t, plain)

@@ -94,7 +94,6 @@ func TestPreStopAndMarginOnARealKubelet(t *testing.T) {
 				s.Policy(t, ns, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{PreStopMarginSeconds: tc.margin}})
 			}
 			p := slow(ns, "slow-"+name, tc.takes)
-			s.WaitServiceAccount(t, ns)
 			s.Create(t, p)
 			running(t, s, p)
 			if got := *p.Spec.TerminationGracePeriodSeconds; got != tc.grace {

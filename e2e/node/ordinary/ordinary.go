@@ -61,7 +61,6 @@ func all(t *testing.T, s *suite.Suite) {
 	for _, w := range work {
 		t.Run(w.name, func(t *testing.T) {
 			ns := s.Namespace(t)
-			s.WaitServiceAccount(t, ns)
 			s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}})
 			before, evictedBefore := calls(t, s)
 			w.do(t, s, ns)
@@ -276,7 +275,6 @@ func namespaceDeletion(t *testing.T, s *suite.Suite, ns string) {
 // forceDelete shows that the counting counts.
 func forceDelete(t *testing.T, s *suite.Suite) {
 	ns := s.Namespace(t)
-	s.WaitServiceAccount(t, ns)
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}})
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}, Spec: spec(cluster.PauseImage)}
 	create(t, s, p)

@@ -60,7 +60,6 @@ func Run(t *testing.T, s *suite.Suite, n *cluster.Node) {
 func guarded(t *testing.T, s *suite.Suite) string {
 	t.Helper()
 	ns := s.Namespace(t)
-	s.WaitServiceAccount(t, ns)
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful}})
 	return ns
 }

@@ -17,7 +17,7 @@ import (
 // What nobody else owns is tuned, by systemd, so that it outlives daemon-reload and what the kubelet sets on the same unit.
 func TestTuneLasts(t *testing.T) {
 	g := start(t)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	p := g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil)
 	g.Running(t, p)
 	g.NodePolicy(t, v1alpha1.NodePolicySpec{
@@ -56,7 +56,7 @@ func TestTuneLasts(t *testing.T) {
 // What somebody changes of a container's weight and swap is seen. Repair restores its swap; which weight is the runtime's it can't know, and says so.
 func TestContainerValues(t *testing.T) {
 	g := start(t)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	g.Running(t, g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil))
 	container := func() report.Cgroup {
 		for _, c := range g.Plan(t).Cgroups {

@@ -88,7 +88,7 @@ func TestDisk(t *testing.T) {
 		{"inodes-soft", v1alpha1.SignalNodeFsInodesFree, true, inodes, onVolume, 15000, "5k", "inodes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ns := g.Workspace(t)
+			ns := g.Namespace(t)
 			neighbours := []*corev1.Pod{
 				g.Pod(ns, "small", vm.HogImage, "", "", []string{"fill", "5", "50", filled}, onVolume, enforcer.Priority("lowest")),
 				g.Pod(ns, "within", vm.HogImage, "", "", []string{"fill", "50", "100", filled}, diskRequest(200), enforcer.Priority("lowest")),

@@ -68,7 +68,7 @@ func TestHog(t *testing.T) {
 		"burstable":  {"50m/64Mi", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ns := g.Workspace(t)
+			ns := g.Namespace(t)
 			neighbours := []*corev1.Pod{
 				g.Pod(ns, "guaranteed", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil, enforcer.Priority("low")),
 				g.Pod(ns, "burstable", cluster.PauseImage, "50m/64Mi", "", nil, enforcer.Priority("high")),
@@ -96,7 +96,7 @@ func TestHog(t *testing.T) {
 func TestSoftEviction(t *testing.T) {
 	g := start(t)
 	g.Class(t, "low", 10)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	neighbour := g.Pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
 	g.Running(t, neighbour)
 	spec := evicting()
@@ -128,7 +128,7 @@ func TestSoftEviction(t *testing.T) {
 func TestHogWithoutAPIServer(t *testing.T) {
 	g := start(t)
 	g.Class(t, "low", 10)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	neighbour := g.Pod(ns, "neighbour", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
 	g.Running(t, neighbour)
 	g.NodePolicy(t, evicting())
@@ -170,7 +170,7 @@ func TestHogWithoutAPIServer(t *testing.T) {
 // everything is as the kubelet had it.
 func TestKilledWhileItWrites(t *testing.T) {
 	g := start(t)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	var pods []*corev1.Pod
 	for _, name := range []string{"a", "b", "c", "d"} {
 		pods = append(pods, g.Pod(ns, name, cluster.PauseImage, "10m/16Mi", "", nil))
@@ -201,7 +201,7 @@ func TestKilledWhileItWrites(t *testing.T) {
 // A clock that jumps does not end a grace period; a kubelet that restarts finds its cgroups as it left them.
 func TestClockJumpAndKubeletRestart(t *testing.T) {
 	g := start(t)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	neighbour := g.Pod(ns, "neighbour", vm.HogImage, "", "", []string{"eat", "200", "200"})
 	g.Running(t, neighbour)
 	spec := evicting()

@@ -35,7 +35,7 @@ func TestHookOfAContainedHog(t *testing.T) {
 	const grace = 60 // an exec takes seconds under emulation
 	g := start(t)
 	g.Class(t, "low", 10)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	neighbour := g.Pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
 	g.Running(t, neighbour)
 	loosened := `podgrace_node_eviction_steps_total{kind="Hard",step="Loosened"}`

@@ -43,7 +43,7 @@ func TestImageDisk(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			empty, otherEmpty := g.left(t, tc.signal), g.left(t, tc.otherSignal)
-			ns := g.Workspace(t)
+			ns := g.Namespace(t)
 			neighbours := []*corev1.Pod{
 				g.Pod(ns, "elsewhere", vm.HogImage, "", "", []string{"fill", "700", "100", filled}, tc.elsewhere, g.there, enforcer.Priority("lowest")),
 				g.Pod(ns, "within", vm.HogImage, "", "", []string{"fill", "50", "100", filled}, tc.hog, g.there, diskRequest(200), enforcer.Priority("lowest")),
@@ -93,7 +93,7 @@ func TestPIDs(t *testing.T) {
 	g := start(t)
 	g.Class(t, "low", 10)
 	g.Class(t, "high", 100000)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	neighbours := []*corev1.Pod{
 		g.Pod(ns, "few", vm.HogImage, "", "", []string{"threads", "100", "100"}, enforcer.Priority("low")),
 		g.Pod(ns, "memory", vm.HogImage, "", "", []string{"eat", "150", "100"}, enforcer.Priority("low")),

@@ -60,7 +60,7 @@ func (g *ground) container(t *testing.T, p *corev1.Pod) report.Cgroup {
 // rival. The kubelet is never fought, neither while it takes CPUs from some pods for others, nor over a resize that it refuses.
 func TestManagers(t *testing.T) {
 	g := withManagers(t)
-	ns := g.Workspace(t)
+	ns := g.Namespace(t)
 	t.Run("Reservations", func(t *testing.T) { reservations(t, g) })
 
 	g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair, NodeSelector: v1alpha1.SetAsLabelSelector(map[string]string{corev1.LabelHostname: g.NodeName})})

@@ -50,7 +50,7 @@ func TestNothingLeavesTheGuest(t *testing.T) {
 // The node's own processes outlive its pods where memory runs out.
 func TestKubeletAndSandboxesAreTheLastToGo(t *testing.T) {
 	g := start(t)
-	p := g.Pod(g.Workspace(t), "one", cluster.PauseImage, "", "", nil)
+	p := g.Pod(g.Namespace(t), "one", cluster.PauseImage, "", "", nil)
 	g.Running(t, p)
 	got := g.script(t, "cat /proc/$(systemctl show --property=MainPID --value kubelet)/oom_score_adj\n"+
 		"for scope in "+vm.PodCgroup(p)+"/cri-containerd-*; do cat /proc/$(cat $scope/cgroup.procs)/oom_score_adj; done | sort --numeric-sort")

@@ -28,7 +28,7 @@ func TestSystemd(t *testing.T) {
 	if err := g.node.Copy(t.Context(), binary, kernelTest, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := g.Pod(g.Workspace(t), "beside", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
+	p := g.Pod(g.Namespace(t), "beside", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
 	g.Running(t, p)
 	files := func() string {
 		const names = "{cpu.weight,cpu.max,memory.max,memory.high,memory.low,memory.min,pids.max,cpuset.cpus}"

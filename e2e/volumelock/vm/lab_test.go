@@ -104,7 +104,6 @@ func (l *lab) again(t *testing.T) *lab {
 	suite.EventuallyWithin(t, soon, "what a test before has mounted to be unmounted", func(context.Context) (bool, error) { return l.mounted(t) == "", nil })
 	l.script(t, "rm --force "+export+"/"+records)
 	n := &lab{Suite: l.Suite, node: l.node, began: l.began, namespace: l.Namespace(t)}
-	n.WaitServiceAccount(t, n.namespace)
 	return n
 }
 
