@@ -90,6 +90,14 @@ var parts = []part{
 		},
 	},
 	{
+		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
+		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.8, minutes: 7.5,
+		moved: []moved{
+			{test: "TestOverlayThatAPIServersCantReach", foundBy: []string{"e2e/faults TestLimitsFailClosedWhenTheyCanAnswer", "e2e/faults TestGuardIsArmedWhenItCanAnswer"}},
+			{test: "TestVolumeLock", foundBy: []string{"e2e/apiserver TestAdoptWithItsRole", "e2e/volumelock TestFifteenSteps"}},
+		},
+	},
+	{
 		name: "volumelock", what: "the volume lock with the attach/detach controller", set: setIntegration, dir: "e2e",
 		packages: []string{"./volumelock"}, flags: live, after: []string{controlPlane}, cores: 0.25, minutes: 10,
 		moved: []moved{{test: "TestDetachedByForce/six_minutes", other: "TestDetachedByForce/out-of-service takes the same way without the controller's constant"}},
@@ -97,14 +105,6 @@ var parts = []part{
 	{
 		name: "deploy", what: "manifests and chart on a real API server", set: setIntegration, dir: "e2e/deploy",
 		packages: []string{"./..."}, flags: live, after: []string{controlPlane}, cores: 0.4, minutes: 8,
-	},
-	{
-		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
-		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.8, minutes: 7.5,
-		moved: []moved{
-			{test: "TestOverlayThatAPIServersCantReach", foundBy: []string{"e2e/faults TestLimitsFailClosedWhenTheyCanAnswer", "e2e/faults TestGuardIsArmedWhenItCanAnswer"}},
-			{test: "TestVolumeLock", foundBy: []string{"e2e/apiserver TestAdoptWithItsRole", "e2e/volumelock TestFifteenSteps"}},
-		},
 	},
 	{
 		name: "faults", what: "certificates, replicas and API servers that fail", set: setIntegration, dir: "e2e",
