@@ -3,7 +3,7 @@ package main
 // budget is how many core-minutes the parts of the gate may cost together. A new test that needs more takes it from another one.
 const budget = 55
 
-// parts in the order in which they start if there is room. Of the parts that need a server, those that wait most come first.
+// parts start in this order if the cores allow it. Long parts come before short ones.
 var parts = []part{
 	{
 		name: "vet", what: "go vet on the product and the preview", set: setTest, dir: ".",
