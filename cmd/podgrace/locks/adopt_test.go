@@ -61,7 +61,11 @@ func adopter(kube client.Client, out *bytes.Buffer) *Adopter {
 
 func newKube(list ...client.Object) client.WithWatch {
 	uids := 0
-	return fake.NewClientBuilder().WithScheme(NewScheme()).WithReturnManagedFields().WithObjects(list...).WithInterceptorFuncs(interceptor.Funcs{
+	own := make([]client.Object, len(list)) // the fake sets their resourceVersion, and parallel tests share objects
+	for i, o := range list {
+		own[i] = o.DeepCopyObject().(client.Object)
+	}
+	return fake.NewClientBuilder().WithScheme(NewScheme()).WithReturnManagedFields().WithObjects(own...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			uids++
 			o.SetUID(types.UID(fmt.Sprintf("made-%d", uids))) // as the API server does
