@@ -32,7 +32,7 @@ func TestRoleConfirmsNodes(t *testing.T) {
 	oncall, other := confirmer(t, s, "ann", "oncall"), confirmer(t, s, "bob", "others")
 	rights := []confirm.Right{{Verb: "force-delete", Group: "podgrace.dev", Resource: "nodes", Name: node.Name}, {Verb: "patch", Resource: "nodes", Name: node.Name}}
 	if may, err := oncall.May(t.Context(), rights); err != nil || len(may.Missing) > 0 {
-		t.Errorf("one who may lacks %v, %v", may.Missing, err)
+		t.Errorf("the role lacks %v, %v", may.Missing, err)
 	}
 	if may, err := other.May(t.Context(), rights); err != nil || len(may.Missing) != len(rights) {
 		t.Errorf("another one lacks %v, %v", may.Missing, err)
