@@ -173,14 +173,26 @@ func TestFailuresAndHowToRepeatThem(t *testing.T) {
 	}
 	r.judge(nil, false)
 	lint := row{part: part{name: "lint", dir: ".", command: []string{"make", "lint"}}, tally: newTally(), err: errors.New("exit status 2")}
+	lint.read(strings.NewReader("a.go:1: unused\n"), func(string) {})
 	lint.judge(nil, false)
 	want := `FAILED, AND HOW TO REPEAT IT
   faults: e2e/x TestA/one two
       GOFLAGS=-trimpath RAPID_SEED=1 go test -C e2e ./x -run '^TestA$/^one two$' -count=1 -p=1
+      | no
   lint: exit status 2
       GOFLAGS=-trimpath RAPID_SEED=1 make lint
+      | a.go:1: unused
 `
 	if got := failures([]row{r, lint}); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Of what a failed test printed the table shows the beginning and the end.
+func TestExcerpt(t *testing.T) {
+	got := excerpt(strings.Repeat("a\n", 12) + strings.Repeat("b\n", 20) + strings.Repeat("c", 400) + "\n" + strings.Repeat("d\n", 11))
+	want := strings.Repeat("      | a\n", 12) + "      | (20 lines left out)\n      | " + strings.Repeat("c", 300) + "\n" + strings.Repeat("      | d\n", 11)
+	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

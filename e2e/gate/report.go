@@ -155,7 +155,7 @@ func skips(rows []row) string {
 	return text.String()
 }
 
-// failures lists the failed tests with the command that repeats each. A test that failed because of its subtest is left out.
+// failures lists the failed tests with the command that repeats each and what it printed: some readers see only the end of a log. A test that failed because of its subtest is left out.
 func failures(rows []row) string {
 	var text strings.Builder
 	for _, r := range rows {
@@ -166,13 +166,27 @@ func failures(rows []row) string {
 			if slices.ContainsFunc(r.failed[:i], func(sub testKey) bool { return sub.pkg == key.pkg && strings.HasPrefix(sub.test, key.test+"/") }) {
 				continue
 			}
-			fmt.Fprintf(&text, "  %s: %s\n      %s\n", r.part.name, cmp.Or(key.String(), r.note), r.part.repeat(key))
+			fmt.Fprintf(&text, "  %s: %s\n      %s\n%s", r.part.name, cmp.Or(key.String(), r.note), r.part.repeat(key), excerpt(r.said[key]))
 		}
 	}
 	if text.Len() == 0 {
 		return ""
 	}
 	return "FAILED, AND HOW TO REPEAT IT\n" + text.String()
+}
+
+// excerpt is the first and the last lines of a text, each cut and indented.
+func excerpt(printed string) string {
+	const half, width = 12, 300
+	lines := slices.Collect(strings.Lines(printed))
+	if left := len(lines) - 2*half; left > 1 {
+		lines = slices.Replace(lines, half, half+left, fmt.Sprintf("(%d lines left out)\n", left))
+	}
+	var text strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&text, "      | %.*s\n", width, strings.TrimRight(line, "\n"))
+	}
+	return text.String()
 }
 
 // repeat is the shell command that runs one test alone, compiled as here.

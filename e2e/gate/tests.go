@@ -43,11 +43,12 @@ type tally struct {
 	failed  []testKey // in the order of their ends: subtests before the tests that they are part of
 	skipped map[testKey]string
 	times   map[testKey]time.Duration
+	said    map[testKey]string           // what failed tests and packages printed; without a key, what a command printed
 	open    map[testKey]*strings.Builder // the output of tests and packages that have not ended
 }
 
 func newTally() *tally {
-	return &tally{skipped: map[testKey]string{}, times: map[testKey]time.Duration{}, open: map[testKey]*strings.Builder{}}
+	return &tally{skipped: map[testKey]string{}, times: map[testKey]time.Duration{}, said: map[testKey]string{}, open: map[testKey]*strings.Builder{}}
 }
 
 // add counts an event and returns the lines to print: what a failed test printed, a line for each package, and the compiler's output.
@@ -88,6 +89,7 @@ func (t *tally) end(key testKey, e event) string {
 		t.skipped[key] = reason(printed)
 	case e.Action == "fail":
 		t.failed = append(t.failed, key)
+		t.said[key] = printed
 		return printed
 	}
 	return ""
@@ -111,6 +113,7 @@ func (t *tally) failPackage(key testKey, printed string, elapsed float64) string
 	}
 	if outside {
 		t.failed = append(t.failed, key)
+		t.said[key] = text.String()
 	}
 	return fmt.Sprintf("%sFAIL  %s  %.1fs\n", text.String(), key, elapsed)
 }
@@ -175,6 +178,7 @@ func (r *row) read(output io.Reader, print func(lines string)) {
 			print(r.add(e))
 		} else {
 			print(string(line))
+			r.said[testKey{}] += string(line)
 		}
 		if e.Action == "fail" && e.Test != "" {
 			print("      repeat it: " + r.part.repeat(testKey{e.Package, e.Test}) + "\n")
