@@ -51,7 +51,7 @@ func examiner(t *testing.T, w *world) func(context.Context) (examined, error) {
 	if err := cluster.GoBuild(t.Context(), program, "cmd/podgrace"); err != nil {
 		t.Fatal(err)
 	}
-	w.applyAll(t, readFiles(t, manifests+"/doctor/rbac.yaml"))
+	w.install(t, readFiles(t, manifests+"/doctor/rbac.yaml"))
 	kubeconfig, err := w.KubeconfigFor("doctor")
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("before: exit code %d, %+v", e.code, e.Report)
 	}
 
-	w.applyAll(t, variants[0].kustomized(t))
+	w.install(t, variants[0].kustomized(t))
 	e = until("a doctor without the namespace's rights", func(e examined) bool { return e.Cluster.Installed })
 	for _, check := range []string{"webhook-pods", "guard", "leader"} {
 		if !slices.ContainsFunc(e.NotLooked, func(n doctor.NotLooked) bool { return n.Check == check && strings.HasPrefix(n.Why, "you may not ") }) {

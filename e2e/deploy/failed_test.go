@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/suite"
@@ -24,12 +25,7 @@ import (
 // starts. Policies that deny make nothing of that: ordinary work goes on, and so do removals of every road, those of nodes above all.
 func TestFailedInstallBlocksNothing(t *testing.T) {
 	w := empty(t)
-	for _, crd := range append(certManagerCRDs(t), prometheusCRDs(t)...) {
-		if err := w.apply(t.Context(), crd); err != nil {
-			t.Fatal(err)
-		}
-		w.established(t, crd)
-	}
+	w.install(t, append(certManagerCRDs(t), prometheusCRDs(t)...))
 	policies := append(readFiles(t, manifests+"/policies/first.yaml"), objects(t, []byte(strings.ReplaceAll(refusing, "zeroGrace: Deny", "protect: All")))...)
 	var closed variant
 	for _, v := range variants {
@@ -37,27 +33,12 @@ func TestFailedInstallBlocksNothing(t *testing.T) {
 			closed = v
 		}
 		t.Run(v.name, func(t *testing.T) {
-			for _, o := range append(v.kustomized(t), policies...) {
-				if o.GetKind() == "SecurityContextConstraints" { // no module that is used here has OpenShift's definition
-					continue
-				}
-				if err := w.kube.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner("installer"), client.ForceOwnership); err != nil {
-					t.Fatalf("%s: %v", key(o), err)
-				}
-				w.established(t, o)
-			}
+			w.install(t, append(v.kustomized(t), policies...))
 			w.removes(t) // and makes the pods that it removes
 		})
 	}
 	// With the objects of all variants there, which hold up more than those of one; and limits that fail closed.
-	for _, o := range closed.kustomized(t) {
-		if o.GetKind() != "ValidatingWebhookConfiguration" {
-			continue
-		}
-		if err := w.kube.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("installer"), client.ForceOwnership); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.install(t, slices.DeleteFunc(closed.kustomized(t), func(o *unstructured.Unstructured) bool { return o.GetKind() != "ValidatingWebhookConfiguration" }))
 	w.goesOn(t, "a failed installation")
 	w.scales(t)
 	w.endsNamespace(t)

@@ -146,12 +146,7 @@ func TestObjectsOfGitOpsTools(t *testing.T) {
 		t.Fatalf("the tools' CustomResourceDefinitions: %v %v", files, err)
 	}
 	for _, file := range files {
-		for _, crd := range objects(t, unzipped(t, file)) {
-			if err := w.apply(t.Context(), crd); err != nil {
-				t.Fatal(err)
-			}
-			w.established(t, crd)
-		}
+		w.install(t, objects(t, unzipped(t, file)))
 	}
 	for _, ns := range []string{"argocd", "flux-system"} {
 		if err := w.kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {

@@ -3,6 +3,7 @@ package deploy
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,12 +29,7 @@ func readFiles(t testing.TB, files ...string) []*unstructured.Unstructured {
 // nodes come and go too. It is the order of kubectl with a folder, of Helm, of Argo CD's waves and of a person at a loss.
 func TestAnyOrder(t *testing.T) {
 	w := empty(t)
-	for _, crd := range certManagerCRDs(t) {
-		if err := w.apply(t.Context(), crd); err != nil {
-			t.Fatal(err)
-		}
-		w.established(t, crd)
-	}
+	w.install(t, certManagerCRDs(t))
 	seed := draw.Seed()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -57,20 +53,10 @@ func TestAnyOrder(t *testing.T) {
 // The objects of both ways, those for the Prometheus operator too, pass the API server's own validation, strictly: each is known to it with every field.
 func TestServerSideDryRun(t *testing.T) {
 	w := empty(t)
-	for _, o := range append(certManagerCRDs(t), prometheusCRDs(t)...) {
-		if err := w.apply(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		w.established(t, o)
-	}
-	for _, o := range variants[0].kustomized(t) {
-		if kind := o.GetKind(); kind == "Namespace" || kind == "CustomResourceDefinition" {
-			if err := w.apply(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
-			w.established(t, o)
-		}
-	}
+	w.install(t, append(certManagerCRDs(t), prometheusCRDs(t)...))
+	w.install(t, slices.DeleteFunc(variants[0].kustomized(t), func(o *unstructured.Unstructured) bool {
+		return o.GetKind() != "Namespace" && o.GetKind() != "CustomResourceDefinition"
+	}))
 	for _, v := range variants {
 		v.values = append(v.values, "firstPolicy.create=true")
 		for from, all := range map[string][]*unstructured.Unstructured{"kustomize": v.kustomized(t), "Helm": v.templated(t, namespace)} {

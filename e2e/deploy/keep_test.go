@@ -52,12 +52,7 @@ spec:
 // installation does.
 func TestRemovalThatKeepsPolicies(t *testing.T) {
 	w := empty(t)
-	for _, crd := range certManagerCRDs(t) {
-		if err := w.apply(t.Context(), crd); err != nil {
-			t.Fatal(err)
-		}
-		w.established(t, crd)
-	}
+	w.install(t, certManagerCRDs(t))
 	removal := removalOfDocs(t)
 	for _, v := range variants[:2] {
 		t.Run(v.name, func(t *testing.T) {

@@ -264,12 +264,7 @@ func TestHeldVolumesAreNotLeftByAnUpgrade(t *testing.T) {
 // The same with kubectl and the overlays' folders, in both modes, as the installation's text says.
 func TestKubectlWithAFolder(t *testing.T) {
 	w := empty(t)
-	for _, crd := range certManagerCRDs(t) {
-		if err := w.apply(t.Context(), crd); err != nil {
-			t.Fatal(err)
-		}
-		w.established(t, crd)
-	}
+	w.install(t, certManagerCRDs(t))
 	for _, v := range variants[:4] {
 		t.Run(v.name, func(t *testing.T) {
 			dir := v.folder(t)

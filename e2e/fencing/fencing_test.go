@@ -354,6 +354,12 @@ func (l *lab) askedFor(t *testing.T, namespace string, i int) {
 	if err := l.Webhook.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // the next test needs it
+		var err error
+		if l.Webhook, err = podgrace.Install(context.Background(), l.Cluster, podgrace.Options{}); err != nil {
+			t.Error(err)
+		}
+	})
 	var node corev1.Node
 	if err := l.Client.Get(t.Context(), types.NamespacedName{Name: nodeName(i)}, &node); err != nil {
 		t.Fatal(err)

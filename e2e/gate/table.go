@@ -104,7 +104,11 @@ var parts = []part{
 	},
 	{
 		name: "deploy", what: "manifests and chart on a real API server", set: setIntegration, dir: "e2e/deploy",
-		packages: []string{"./..."}, flags: live, after: []string{controlPlane}, cores: 0.4, minutes: 8,
+		packages: []string{"./..."}, flags: live, after: []string{controlPlane}, cores: 0.6, minutes: 10,
+		moved: []moved{
+			{test: "TestAnyOrder/selfmanaged,_webhook_only", foundBy: []string{"e2e/deploy TestAnyOrder"}, other: "a random order of all objects passes through the states of a part of them"},
+			{test: "TestAnyOrder/certmanager,_webhook_only", foundBy: []string{"e2e/deploy TestAnyOrder"}, other: "a random order of all objects passes through the states of a part of them"},
+		},
 	},
 	{
 		name: "faults", what: "certificates, replicas and API servers that fail", set: setIntegration, dir: "e2e",
