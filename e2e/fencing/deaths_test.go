@@ -22,7 +22,7 @@ import (
 // Of two silent nodes one may be fenced at a time. The fencer is killed with the order to be off, which is lost, and as it releases, when the API server is killed as well: the next one goes on from
 // what is stored. The second node waits until the first one's machine, which is "powering off" for long, is off. Its namespace is deleted while it is silent, and ends by the fence.
 func TestDeaths(t *testing.T) {
-	l := start(t)
+	l := startAlone(t)
 	const first, second = 5, 6
 	kept, doomed := l.Namespace(t), l.Namespace(t)
 	for _, namespace := range []string{kept, doomed} {
@@ -117,11 +117,6 @@ func TestDeaths(t *testing.T) {
 		t.Errorf("the receipts are of %v", receipts)
 	}
 	stop()
-	for _, i := range []int{first, second} { // silent nodes count for the tests that come after
-		if err := l.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // receipts are the nodes that have one.

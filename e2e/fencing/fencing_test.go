@@ -46,10 +46,16 @@ type lab struct {
 // nodes are made once, for all tests.
 var nodes sync.Once
 
-// start is the lab with a fencer that runs.
-func start(t *testing.T) *lab {
+// startAlone is the lab with a fencer that runs, in a cluster of its own: for a test that leaves nodes fenced, receipts, or no webhook.
+func startAlone(t *testing.T) *lab {
 	t.Helper()
-	l := prepare(t)
+	own := &suite.Shared{Options: shared.Options}
+	t.Cleanup(func() {
+		if err := own.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	l := prepareIn(t, own, &sync.Once{})
 	l.startFencer(t)
 	return l
 }
@@ -241,7 +247,7 @@ func (l *lab) notReady(t *testing.T, node string) {
 // Of four nodes that fall silent at once, each goes the way that its policy, its machine and its agent give: one is powered off and its database runs elsewhere; of the
 // second the BMC leads to another machine, and nothing is powered off; the third is only shown; the fourth comes back by itself. A fifth, which is only shown as well, is asked for, while no webhook answers.
 func TestFence(t *testing.T) {
-	l := start(t)
+	l := startAlone(t)
 	namespace := l.Namespace(t)
 	l.Policy(t, namespace, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
 	const off, wrong, shown, back = 0, 1, 2, 3
@@ -354,12 +360,6 @@ func (l *lab) askedFor(t *testing.T, namespace string, i int) {
 	if err := l.Webhook.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the next test needs it
-		var err error
-		if l.Webhook, err = podgrace.Install(context.Background(), l.Cluster, podgrace.Options{}); err != nil {
-			t.Error(err)
-		}
-	})
 	var node corev1.Node
 	if err := l.Client.Get(t.Context(), types.NamespacedName{Name: nodeName(i)}, &node); err != nil {
 		t.Fatal(err)

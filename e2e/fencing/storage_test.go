@@ -188,14 +188,7 @@ func said(fence *v1alpha1.Fence) string {
 // Of five nodes that fall silent the storage of one is revoked, that of the second can't be, of the third nothing is heard until late, the fourth has another node's address, and the fifth one
 // that may not be fenced. What only its volume binds is released, and nothing else.
 func TestNetworkFence(t *testing.T) {
-	own := &suite.Shared{Options: shared.Options} // the others leave nodes that are fenced
-	t.Cleanup(func() {
-		if err := own.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	l := prepareIn(t, own, &sync.Once{})
-	l.startFencer(t)
+	l := startAlone(t)
 	ctx := t.Context()
 	if err := errors.Join(podgrace.Apply(ctx, l.Cluster, "testdata/csiaddons.yaml"), podgrace.AllowFencer(ctx, l.Cluster, "fencer-networkfence")); err != nil {
 		t.Fatal(err)
