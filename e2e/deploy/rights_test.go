@@ -139,11 +139,11 @@ func TestWebhookIsRefusedNothing(t *testing.T) {
 		err := s.Client.Get(ctx, client.ObjectKeyFromObject(p), p)
 		return len(p.Status.Conditions) > 0, err
 	})
-	s.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "r1"}})
+	s.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "refused"}})
 	replicas, labels := int32(1), map[string]string{"app": "db"}
 	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: func() corev1.PodSpec { s := podSpec(); s.NodeName = "r1"; return s }()},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: func() corev1.PodSpec { s := podSpec(); s.NodeName = "refused"; return s }()},
 	}})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db-0"}}
 	suite.Eventually(t, "the pod", func(ctx context.Context) (bool, error) {
@@ -160,7 +160,7 @@ func TestWebhookIsRefusedNothing(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err == nil || !strings.Contains(err.Error(), "removal.podgrace.dev") {
 		t.Errorf("force delete: got %v", err)
 	}
-	if err := s.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "r1"}}, client.DryRunAll); err != nil && !strings.Contains(err.Error(), "removal.podgrace.dev") {
+	if err := s.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}, client.DryRunAll); err != nil && !strings.Contains(err.Error(), "removal.podgrace.dev") {
 		t.Errorf("delete the node: %v", err)
 	}
 	log, err := os.ReadFile(s.Webhook.LogPath)

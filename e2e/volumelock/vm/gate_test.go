@@ -46,7 +46,7 @@ func TestTwoWriters(t *testing.T) {
 }
 
 // TestTwoKubelets has two machines, each with a real kubelet, mount one volume: without the volume lock both write to it. With it the second waits for the first, which is paused with the volume mounted, also
-// once a taint and a force delete have detached it, until a receipt says that it is off. It comes before TestGate, at whose end the machine that serves the volume is rebooted.
+// once a taint and a force delete have detached it, until a receipt says that it is off.
 func TestTwoKubelets(t *testing.T) {
 	l := start(t)
 	ctx := t.Context()
@@ -140,6 +140,7 @@ func (l *lab) pausedHolder(t *testing.T, node *vm.Node) {
 // TestGate has the volume lock give one volume to a real kubelet and to the other node, in turn.
 func TestGate(t *testing.T) {
 	l := start(t)
+	l.endsNodes(t) // it reboots the machine, which serves the volume no more
 	l.gate(t)
 	l.claim(t, "one", "1")
 	l.claim(t, "two", "2")

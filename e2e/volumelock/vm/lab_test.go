@@ -155,6 +155,21 @@ func drive(ctx context.Context, node *vm.Node, server string) error {
 	return err
 }
 
+// endsNodes has the test that comes next make both nodes anew.
+func (l *lab) endsNodes(t *testing.T) {
+	t.Cleanup(func() {
+		l.StopHeartbeat(other)
+		err := theNode.Stop()
+		for _, name := range []string{guest, other} {
+			err = errors.Join(err, client.IgnoreNotFound(l.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		once = sync.Once{}
+	})
+}
+
 // reboot starts the machine anew, as after a power cut, with nothing but its kubelet.
 func (l *lab) reboot(t *testing.T) {
 	t.Helper()
