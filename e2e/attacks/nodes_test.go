@@ -201,12 +201,12 @@ func (w *walk) nodeFinalizer() []request {
 	if n.DeletionTimestamp == nil {
 		if len(n.Finalizers) == 0 {
 			rs = append(rs, mergePatch("", who, nodesPath+"/"+n.Name, about, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, finalizer)))
-			if n.UID != "" && !w.one(4) {
+			if n.UID != "" && !w.one(10) {
 				return rs // until it is old
 			}
 		}
 		rs = append(rs, w.deleting(request{who: oneOf(w, noders), path: nodesPath + "/" + n.Name, about: about}, ""))
-		if n.UID != "" && !w.one(4) {
+		if n.UID != "" && !w.one(10) {
 			return rs // to be drained, as far as anybody knows
 		}
 	}
