@@ -181,6 +181,7 @@ func TestFrozenBefore(t *testing.T) {
 				term, stop := running(t, n)
 				ask(t, term, r)
 				time.Sleep(2 * time.Second)
+				synctest.Wait() // what is read here was written by others
 				if n.frozen[r.Path] == ours || n.high(&r) == "max" {
 					t.Errorf("frozen: %v, memory.high %s", n.frozen, n.high(&r))
 				}
