@@ -25,8 +25,8 @@ demo: ## A real control plane, the examples, and what each pod got and why (DEMO
 # What the parts of these are, and what they cost: go run -C e2e ./gate -list
 GATE = go run -C e2e ./gate $(ARGS)
 
-test: ## Vet and the unit tests: 2 minutes, 8 with empty caches; needs only Go
-	@echo "make test: vet and unit tests of the product and the preview; 2 minutes, 8 with empty caches"
+test: ## Vet and the unit tests: 2 minutes, 7 with empty caches; needs only Go
+	@echo "make test: vet and unit tests of the product and the preview; 2 minutes, 7 with empty caches"
 	@$(GATE) test; status=$$?; echo "not run: make check (lint, generated files, Kubernetes' own code as an oracle), make test-integration (a real API server;" \
 	  "builds Kubernetes once, 6 minutes), make test-e2e (nodes, machines, kind; needs root)"; exit $$status
 

@@ -257,7 +257,7 @@ func (a *armory) remove(ctx context.Context) error {
 // lets waits for the API server to have seen what arms, and nothing else.
 func (a *armory) lets(t *testing.T, why string) {
 	t.Helper()
-	suite.OutOfForce(t, "what nobody answers about ("+why+")", a.asks)
+	suite.OutOfForce(t, "what fails closed ("+why+")", a.asks)
 }
 
 func (a *armory) refuses(t *testing.T) {

@@ -7,7 +7,7 @@
 //	Policies             what our ValidatingAdmissionPolicies, which run in the API server itself, say of a request
 //
 // The in-tree Priority plugin is defaulting.ResolvePriority. Kubernetes' own defaulting can't be imported (the module
-// k8s.io/kubernetes is none to depend on), so that it is written anew here; e2e/oracle/fidelity compares the two on random pods.
+// k8s.io/kubernetes is none to depend on), so it is written here again; e2e/oracle/fidelity compares the two on random pods.
 // Rules, selectors and CEL are evaluated by the API server's own packages.
 //
 // Everything is a function of its arguments. What they do not say is unknown: it is judged on the safe side and named.

@@ -155,7 +155,7 @@ func drive(ctx context.Context, node *vm.Node, server string) error {
 	return err
 }
 
-// endsNodes has the test that comes next make both nodes anew.
+// endsNodes ends both nodes after the test. The next test makes them again.
 func (l *lab) endsNodes(t *testing.T) {
 	t.Cleanup(func() {
 		l.StopHeartbeat(other)
