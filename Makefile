@@ -28,7 +28,8 @@ GATE = go run -C e2e ./gate $(ARGS)
 test: ## Vet and the unit tests: 2 minutes, 7 with empty caches; needs only Go
 	@echo "make test: vet and unit tests of the product and the preview; 2 minutes, 7 with empty caches"
 	@$(GATE) test; status=$$?; echo "not run: make check (lint, generated files, Kubernetes' own code as an oracle), make test-integration (a real API server;" \
-	  "builds Kubernetes once, 6 minutes), make test-e2e (nodes, machines, kind; needs root)"; exit $$status
+	  "builds Kubernetes once, 6 minutes), make test-e2e (nodes, machines, kind; needs root and the packages of .ci/run)." \
+	  "CONTRIBUTING.md says which part to run for which folder"; exit $$status
 
 check: ## What must pass before anything boots: test, lint, generated files, Kubernetes' own code as an oracle, schemas; needs only Go
 	@$(GATE) check; status=$$?; echo "not run: make test-integration, make test-e2e"; exit $$status
@@ -99,6 +100,7 @@ CONTROLLER_GEN := $(TOOL) controller-gen object:headerFile=tools/boilerplate.go.
 
 generate: ## Deepcopy and CRDs from api/, what the docs have from the code, the rules for the operator, the chart's copies and the JSON schemas
 	$(CONTROLLER_GEN) output:crd:dir=deploy/crds
+	cd deploy/crds && mv podgrace.dev_fence[aps]*.yaml fencer/ && mv podgrace.dev_volumelocks.yaml volumelock/
 	go test ./docs -count=1 -run Fresh -update
 	cd e2e/monitoring && go test . -count=1 -run Fresh -update
 	go run ./deploy/chart deploy
@@ -108,7 +110,7 @@ generate: ## Deepcopy and CRDs from api/, what the docs have from the code, the 
 # built from those, and to tidy them takes up to 800 MB of modules, 3.7 GB unpacked, that hardly anything else needs. bench-peers does it, which builds them.
 verify: ## Fails where deepcopy, CRDs or a go.mod are stale
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(CONTROLLER_GEN) output:object:dir="$$dir" output:crd:dir="$$dir/crds" && \
-	  { diff -u api/v1alpha1/zz_generated.deepcopy.go "$$dir/zz_generated.deepcopy.go" && diff -ru --exclude=kustomization.yaml deploy/crds "$$dir/crds"; } || \
+	  { diff -u api/v1alpha1/zz_generated.deepcopy.go "$$dir/zz_generated.deepcopy.go" && mkdir "$$dir/have" && cp deploy/crds/podgrace.dev_*.yaml deploy/crds/*/podgrace.dev_*.yaml "$$dir/have" && diff -ru "$$dir/have" "$$dir/crds"; } || \
 	  { echo "stale: run make generate and commit"; exit 1; }
 	go mod tidy -diff
 	for module in $(MODULES) e2e/kubernetes; do (cd $$module && go mod tidy -diff) || exit 1; done

@@ -20,17 +20,17 @@ var PolicyExceptionCRD []byte
 
 // FencePolicyCRD is the CustomResourceDefinition of FencePolicy, generated from api/v1alpha1.
 //
-//go:embed crds/podgrace.dev_fencepolicies.yaml
+//go:embed crds/fencer/podgrace.dev_fencepolicies.yaml
 var FencePolicyCRD []byte
 
 // FenceAgentCRD is the CustomResourceDefinition of FenceAgent, generated from api/v1alpha1.
 //
-//go:embed crds/podgrace.dev_fenceagents.yaml
+//go:embed crds/fencer/podgrace.dev_fenceagents.yaml
 var FenceAgentCRD []byte
 
 // FenceCRD is the CustomResourceDefinition of Fence, generated from api/v1alpha1.
 //
-//go:embed crds/podgrace.dev_fences.yaml
+//go:embed crds/fencer/podgrace.dev_fences.yaml
 var FenceCRD []byte
 
 // FenceReceiptCRD is the CustomResourceDefinition of FenceReceipt, generated from api/v1alpha1.
@@ -40,7 +40,7 @@ var FenceReceiptCRD []byte
 
 // VolumeLockCRD is the CustomResourceDefinition of VolumeLock, generated from api/v1alpha1.
 //
-//go:embed crds/podgrace.dev_volumelocks.yaml
+//go:embed crds/volumelock/podgrace.dev_volumelocks.yaml
 var VolumeLockCRD []byte
 
 // WebhookConfigurations are what the API server calls Podgrace for: a MutatingWebhookConfiguration and a

@@ -178,18 +178,17 @@ func TestFirstPolicyMakesNoOtherStricter(t *testing.T) {
 	}
 }
 
-// Whom another policy allows by name, the first policy warns: unless it names the same actor, and then nobody asks.
-func TestFirstPolicyWarnsWhomOthersAllow(t *testing.T) {
+// The first policy does not hold up an actor that a policy which denies allows by name, whether it names the actor or not: while the webhook is down a cloud
+// controller must be able to remove a Node.
+func TestFirstPolicyLetsPassWhomOthersAllow(t *testing.T) {
 	other := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{AllowedActors: []string{"jane"}}}}
 	naming := firstPolicy(t).DeepCopy()
 	naming.Spec.Removal.AllowedActors = []string{"jane"}
 	for _, name := range []string{"force delete", "delete of a node", "delete of an attachment"} {
-		says := everything()[name].says
-		if got := reviewed(t, other, firstPolicy(t))[name]; !strings.Contains(strings.Join(got.Warnings, " "), says) {
-			t.Errorf("%s: %s, warnings %q", name, got.Decision, got.Warnings)
-		}
-		if got := reviewed(t, other, naming)[name]; got.Decision != review.Allowed || len(got.Warnings) > 0 {
-			t.Errorf("%s, named: %s, warnings %q", name, got.Decision, got.Warnings)
+		for _, first := range []*v1alpha1.PodPolicy{firstPolicy(t), naming} {
+			if got := reviewed(t, other, first)[name]; got.Decision != review.Allowed || len(got.Warnings) > 0 {
+				t.Errorf("%s: %s, warnings %q", name, got.Decision, got.Warnings)
+			}
 		}
 	}
 }

@@ -21,14 +21,14 @@ import (
 )
 
 // rbacFiles hold all rights that Podgrace gives.
-var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/selfmanaged/rbac.yaml", "components/fencer/rbac.yaml", "components/volumelock/rbac.yaml", "components/fencer-networkfence/rbac.yaml", "components/self-fence/rbac.yaml"}
+var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/nodeenforcer-enforce/rbac.yaml", "components/selfmanaged/rbac.yaml", "components/fencer/rbac.yaml", "components/volumelock/rbac.yaml", "components/fencer-networkfence/rbac.yaml", "components/self-fence/rbac.yaml"}
 
 // peoples has the roles of who runs podgrace doctor, which doctor/collect holds against each of its reads.
 const peoples = "doctor/rbac.yaml"
 
 // rule is one rule of a role, with the comment above it.
 type rule struct {
-	role, comment string
+	role, namespace, comment string
 	rbacv1.PolicyRule
 }
 
@@ -40,7 +40,7 @@ func rules(t *testing.T, text string) []rule {
 	for {
 		var role struct {
 			Kind     string
-			Metadata struct{ Name string }
+			Metadata struct{ Name, Namespace string }
 			Rules    []yaml.Node
 		}
 		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
@@ -53,12 +53,19 @@ func rules(t *testing.T, text string) []rule {
 			if err := node.Decode(&fields); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, rule{role: role.Kind + " " + role.Metadata.Name, comment: node.HeadComment, PolicyRule: rbacv1.PolicyRule{
+			all = append(all, rule{role: role.Kind + " " + role.Metadata.Name, namespace: role.Metadata.Namespace, comment: node.HeadComment, PolicyRule: rbacv1.PolicyRule{
 				APIGroups: fields["apiGroups"], Resources: fields["resources"], Verbs: fields["verbs"],
 				ResourceNames: fields["resourceNames"], NonResourceURLs: fields["nonResourceURLs"],
 			}})
 		}
 	}
+}
+
+// byName are resources of which a rule must name the objects: informers select them by name, so that lists and watches can be limited as well. Only their creation can't be. The ConfigMap
+// podgrace-client-ca holds who reaches the webhook, the Secret podgrace-webhook-ca the CA's key; configurations, admission policies, roles and bindings are those of the whole cluster.
+var byName = []string{
+	"configmaps", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+	"roles", "rolebindings", "clusterroles", "clusterrolebindings", "customresourcedefinitions",
 }
 
 // codeName is what a comment names code by: folder.Name.
@@ -73,11 +80,20 @@ func complaints(r rule) []string {
 	if slices.ContainsFunc(r.Resources, func(s string) bool { return strings.Contains(s, "*") }) && len(wrong) == 0 {
 		wrong = append(wrong, "a wildcard")
 	}
-	if slices.Contains(r.Resources, "configmaps") && len(r.ResourceNames) == 0 { // podgrace-client-ca, which says who reaches the webhook, is one of them
-		wrong = append(wrong, "ConfigMaps of any name")
+	for _, resource := range r.Resources {
+		credentials := r.role == "Role podgrace-fencer-credentials" && r.namespace == "podgrace-fencing" // FenceAgents name them
+		if len(r.ResourceNames) == 0 && slices.Contains(byName, resource) && !slices.Equal(r.Verbs, []string{"create"}) && !credentials {
+			wrong = append(wrong, resource+" of any name")
+		}
+	}
+	if strings.HasPrefix(r.role, "ClusterRole ") && slices.Contains(r.Resources, "leases") && r.role != "ClusterRole podgrace-confirm-node" {
+		wrong = append(wrong, "Leases of all namespaces")
+	}
+	if slices.Contains(r.APIGroups, "events.k8s.io") && strings.HasPrefix(r.role, "ClusterRole ") && !slices.Contains([]string{"ClusterRole podgrace-webhook", "ClusterRole podgrace-nodeenforcer-enforce"}, r.role) {
+		wrong = append(wrong, "Events of all namespaces") // only these two record Events of pods; those of what has no namespace are in default
 	}
 	for _, verb := range []string{"escalate", "bind", "impersonate"} {
-		if slices.Contains(r.Verbs, verb) && !arms(verb, r) {
+		if slices.Contains(r.Verbs, verb) {
 			wrong = append(wrong, "the verb "+verb)
 		}
 	}
@@ -91,11 +107,6 @@ func complaints(r rule) []string {
 		}
 	}
 	return wrong
-}
-
-// arms says whether a rule lets those roles be bound that give nothing but that the guard, or limits that fail closed, are armed.
-func arms(verb string, r rule) bool {
-	return verb == "bind" && slices.Equal(r.Resources, []string{"roles"}) && slices.Equal(r.ResourceNames, []string{"podgrace-guard", "podgrace-limits-fail-closed"})
 }
 
 // declared says whether a folder's package declares a name at its top level.
@@ -167,7 +178,11 @@ func TestComplaints(t *testing.T) {
 		"every verb":          {"# webhook/lookup.Lookup\n- {apiGroups: [apps], resources: [replicasets], verbs: ['*']}", "a wildcard"},
 		"every group":         {"# webhook/lookup.Lookup\n- {apiGroups: ['*'], resources: [replicasets], verbs: [get]}", "a wildcard"},
 		"every subresource":   {"# webhook/lookup.Lookup\n- {apiGroups: [apps], resources: [replicasets/*], verbs: [get]}", "a wildcard"},
-		"all ConfigMaps":      {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [configmaps], verbs: [get]}", "ConfigMaps of any name"},
+		"all ConfigMaps":      {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [configmaps], verbs: [get]}", "configmaps of any name"},
+		"one ConfigMap":       {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [configmaps], resourceNames: [a], verbs: [get]}", ""},
+		"create a Secret":     {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [secrets], verbs: [create]}", ""},
+		"create and get":      {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [secrets], verbs: [create, get]}", "secrets of any name"},
+		"all configurations":  {"# webhook/lookup.Lookup\n- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list, watch]}", "validatingwebhookconfigurations of any name"},
 		"somebody else":       {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [users], verbs: [impersonate]}", "the verb impersonate"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,6 +191,16 @@ func TestComplaints(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+	leases := "metadata: {name: a}\nrules:\n# webhook/lookup.Lookup\n- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}"
+	for kind, want := range map[string][]string{"Role": nil, "ClusterRole": {"Leases of all namespaces"}} {
+		if d := cmp.Diff(want, complaints(rules(t, "kind: "+kind+"\n"+leases)[0])); d != "" {
+			t.Errorf("Leases in a %s: %s", kind, d)
+		}
+	}
+	events := "kind: ClusterRole\nmetadata: {name: a}\nrules:\n# webhook/lookup.Lookup\n- {apiGroups: [events.k8s.io], resources: [events], verbs: [create]}"
+	if d := cmp.Diff([]string{"Events of all namespaces"}, complaints(rules(t, events)[0])); d != "" {
+		t.Errorf("Events in a ClusterRole: %s", d)
 	}
 	second := rules(t, "kind: Role\nmetadata: {name: a}\nrules:\n# webhook/lookup.Lookup\n- {apiGroups: [a], resources: [a], verbs: [get]}\n- {apiGroups: [a], resources: [b], verbs: [get]}")[1]
 	if got := complaints(second); len(got) != 1 {

@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -161,7 +162,7 @@ func TestOwnNamespacesAreNeverJudged(t *testing.T) {
 			t.Errorf("%s: no selector of namespaces: %v", h.name, err)
 			continue
 		}
-		for _, namespace := range []string{"kube-system", "podgrace-system"} {
+		for _, namespace := range []string{"kube-system", "podgrace-system", "podgrace-node"} {
 			if selector.Matches(labels.Set{"kubernetes.io/metadata.name": namespace, "any": "other"}) {
 				t.Errorf("%s judges what is in %s", h.name, namespace)
 			}
@@ -184,6 +185,11 @@ var clusterScoped = map[string]string{
 	"confirmed-node.removal.podgrace.dev DELETE nodes":                "confirmed-off",
 	"confirmed-node.removal.podgrace.dev UPDATE nodes":                "confirmed-off",
 	"confirmed-node.removal.podgrace.dev UPDATE nodes/status":         "confirmed-off",
+	"open-node.removal.podgrace.dev DELETE nodes":                     "not-confirmed-off",
+	"open-node.removal.podgrace.dev CREATE nodes":                     "removes-or-taint-added",
+	"open-node.removal.podgrace.dev UPDATE nodes":                     "removes-or-taint-added",
+	"open-node.removal.podgrace.dev UPDATE nodes/status":              "removes-or-taint-added",
+	"open-node.removal.podgrace.dev DELETE volumeattachments":         "removes-or-taint-added",
 	"volume-attachment.removal.podgrace.dev DELETE volumeattachments": "no-controller",
 	"detach.removal.podgrace.dev DELETE volumeattachments":            "controller",
 	"answers.podgrace.dev CREATE selfsubjectreviews":                  "webhook",
@@ -235,17 +241,20 @@ func TestNodesBootstrapIsNeverJudged(t *testing.T) {
 	}
 }
 
-// Whatever fails closed asks whether the guard is armed, last of all and of the same right, but for what keeps our own programs to their place.
+// What fails closed is armed by a right on its namespace, or on all nodes, which it checks last. Only what keeps our own programs to their place is not.
 func TestWhatFailsClosedIsArmed(t *testing.T) {
-	const armed = "&& authorizer.serviceAccount('podgrace-system', 'podgrace-webhook').group('podgrace.dev').resource('removals')" +
-		".namespace('podgrace-system').check('judge').allowed()"
+	const right = "&& authorizer.serviceAccount('podgrace-system', 'podgrace-in-force').group('podgrace.dev').resource('%s').namespace('podgrace-system')%s.check('judge').allowed()"
+	ofNamespace, ofNodes := fmt.Sprintf(right, "guardednamespaces", ".name(request.namespace)"), fmt.Sprintf(right, "guardednodes", "")
 	closed := 0
 	for _, h := range hooks(t) {
 		if !h.judges || !strings.HasSuffix(h.name, ".removal.podgrace.dev") && !strings.HasPrefix(h.name, "half-done-") || ofOurs(h) {
 			continue
 		}
 		closed++
-		asking := 0
+		armed, asking := ofNamespace, 0
+		if *h.rules[0].Scope == admissionregistrationv1.ClusterScope {
+			armed = ofNodes
+		}
 		for _, c := range h.conditions {
 			if strings.HasSuffix(strings.TrimRight(c.Expression, ")"), strings.TrimRight(armed, ")")) && strings.Count(c.Expression, "authorizer") == 1 {
 				asking++

@@ -56,7 +56,7 @@ func messages(t *testing.T) (first string, all []string) {
 	unreadable := facts(silent)
 	unreadable.Policy = policy.Removal{Unknown: true}
 	enforcer := force(db())
-	enforcer.User = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"}
+	enforcer.User = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-node:podgrace-nodeenforcer"}
 	forced := metav1.NewTime(now)
 	for _, c := range []struct {
 		request guard.Request

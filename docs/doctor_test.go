@@ -59,6 +59,8 @@ kubectl -n kube-system create rolebinding podgrace-doctor --clusterrole=podgrace
 kubectl -n podgrace-system create rolebinding podgrace-doctor --clusterrole=podgrace-doctor-namespace --group=on-call   # once it is installed
 ` + "```" + `
 
+The role of the whole cluster lists pods of all namespaces, since each may ask something of its node (` + "`records`" + `). Only their metadata is read, but RBAC can't give less than the pods. Without that rule the check is not made.
+
 No Secret is read, so that the serving certificate is not looked at (the alert [PodgraceCertificateExpires](operations.md#podgracecertificateexpires) does), only the CAs in the webhook configurations. ` + "`--kubelet-config`" + ` takes
 ` + "`get` on `nodes/proxy`" + ` besides, by which one can also run commands in every pod: so it is not in the role, and nobody is asked without the flag. Whether the webhook is reached is seen by what the API
 server has counted of its calls, and by the guard, which is armed only once it was: nothing is created to find out, not even as a dry run.

@@ -12,26 +12,35 @@ import (
 	"github.com/podgrace/podgrace/deploy"
 )
 
-// whileAway is what install.md says of each webhook that fails closed, and the match conditions by which that is so.
+// whileAway is the row of operations.md for each webhook that fails closed, and the match conditions by which that is so.
 var whileAway = map[string]struct {
 	told       string
 	conditions []string
 }{
-	"delete":            {"force deletes of pods that may still run", []string{"not-by-its-kubelet", "may-run", "without-grace", "not-confirmed"}},
-	"finalizer":         {"updates that complete one", []string{"not-by-its-kubelet", "completes-a-force-delete", "may-run", "not-confirmed"}},
-	"status":            {"statuses that say such a pod has ended", []string{"not-by-its-kubelet", "ends", "scheduled", "not-confirmed"}},
-	"eviction":          {"evictions with a grace period of 0, whatever the pod", []string{"without-grace"}},
-	"node":              {"every DELETE of a Node, also one that would only begin its drain (Karpenter's), and the removal of the last finalizer of one that is being deleted,", []string{"removes", "not-confirmed-off"}},
-	"out-of-service":    {"the out-of-service taint, where the node was not confirmed to be off", []string{"taint-added", "not-confirmed-off"}},
-	"volume-attachment": {"DELETEs of VolumeAttachments that are attached, but for the attach-detach controller's", []string{"no-controller", "attached"}},
-	"enforcer":          {"With any policy or none, in every namespace: deletes and evictions by the node enforcers", []string{"enforcer"}},
+	"delete":            {"| force delete a pod that may run |", []string{"not-by-its-kubelet", "may-run", "without-grace", "not-confirmed"}},
+	"finalizer":         {"| remove the last finalizer of a pod that is being removed with grace period 0 |", []string{"not-by-its-kubelet", "completes-a-force-delete", "may-run", "not-confirmed"}},
+	"status":            {"| set the status of a running pod to Failed, not by its kubelet |", []string{"not-by-its-kubelet", "ends", "scheduled", "not-confirmed"}},
+	"eviction":          {"| evict a pod with grace period 0 |", []string{"without-grace"}},
+	"node":              {"| remove the last finalizer of a Node that is being deleted |", []string{"removes", "not-confirmed-off"}},
+	"out-of-service":    {"| add the out-of-service taint |", []string{"taint-added", "not-confirmed-off"}},
+	"volume-attachment": {"| delete an attached VolumeAttachment |", []string{"no-controller", "attached"}},
+	"enforcer":          {"Evictions by node enforcers are refused with any policy or none.", []string{"enforcer"}},
 }
 
-// What the API server refuses while the webhook is away is told before it is installed: no more of it, and no less.
+// What the API server refuses while the webhook is away is told before it is installed, in one sentence, and by a table: no more of it, and no less. The table
+// is tested on a real API server (e2e/faults TestRefusedWhileAway).
 func TestRefusedWhileAway(t *testing.T) {
-	_, section, _ := strings.Cut(readPage(t, "install.md"), "\n## Before you install\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	section = strings.Join(strings.Fields(section), " ")
+	const sentence = "unsafe removals of pods in namespaces that a policy which denies selects, and unsafe removals of Nodes and attached volumes"
+	section := ""
+	for page, heading := range map[string]string{"install.md": "\n## Before you install\n", "operations.md": "\n### While the webhook is away\n"} {
+		_, text, _ := strings.Cut(readPage(t, page), heading)
+		text, _, _ = strings.Cut(text, "\n#")
+		text = strings.Join(strings.Fields(text), " ")
+		if !strings.Contains(text, sentence) {
+			t.Errorf("%s does not say that the API server refuses %s", page, sentence)
+		}
+		section += text
+	}
 	closed := 0
 	for document := range strings.SplitSeq(string(deploy.WebhookConfigurations), "\n---\n") {
 		var c admissionregistrationv1.ValidatingWebhookConfiguration // of the mutating one the same fields are looked at
@@ -45,14 +54,14 @@ func TestRefusedWhileAway(t *testing.T) {
 			closed++
 			want, ok := whileAway[strings.TrimSuffix(w.Name, ".removal.podgrace.dev")]
 			if !ok || !strings.Contains(section, want.told) {
-				t.Errorf("install.md does not tell what %s refuses: %q", w.Name, want.told)
+				t.Errorf("operations.md does not tell what %s refuses: %q", w.Name, want.told)
 			}
 			var have []string
 			for _, m := range w.MatchConditions {
 				have = append(have, m.Name)
 			}
 			if diff := cmp.Diff(want.conditions, have); diff != "" {
-				t.Errorf("%s: is what install.md tells still so? (-want +have):\n%s", w.Name, diff)
+				t.Errorf("%s: is what operations.md tells still so? (-want +have):\n%s", w.Name, diff)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,5 +44,32 @@ func TestNamedTests(t *testing.T) {
 	}
 	if named == 0 {
 		t.Error("no page names a test")
+	}
+}
+
+// A command that names PolicyExceptions has the group of the kind: Kyverno has a kind of the same name, and kubectl takes policyexceptions for whichever the API server lists first.
+func TestPolicyExceptionsAreNamedInFull(t *testing.T) {
+	command := regexp.MustCompile(`kubectl[^` + "`" + `\n]*?\bpolicyexceptions?\b(\.podgrace\.dev)?`)
+	named := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		if err != nil || !d.Type().IsRegular() || !slices.Contains([]string{".md", ".go", ".yaml", ".txt", ".tpl", ".json"}, filepath.Ext(path)) || strings.HasSuffix(path, "named_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range command.FindAllStringSubmatch(string(text), -1) {
+			if named++; m[1] == "" {
+				t.Errorf("%s: %s: name policyexceptions.podgrace.dev", path, m[0])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if named < 5 {
+		t.Errorf("only %d commands name PolicyExceptions: what this test looks for is not there", named)
 	}
 }

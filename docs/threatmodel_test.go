@@ -35,7 +35,7 @@ func TestWebhooksRightsAreTold(t *testing.T) {
 			}
 		}
 	}
-	if roles != 3 {
-		t.Errorf("looked at %d roles, not at its ClusterRole, its Role and its CA's", roles)
+	if roles != 4 {
+		t.Errorf("looked at %d roles, not at its ClusterRole, its Roles in two namespaces and its CA's", roles)
 	}
 }

@@ -107,11 +107,20 @@ func isSet(c corev1.Container, flag string) (is bool) {
 	return is
 }
 
+// allowedActors are the users that pass while the webhook is down: those that all policies which deny name. If no policy denies, those that would pass if the
+// policies that there are did.
+func allowedActors(removal policy.Removal) []string {
+	if removal.Denies() {
+		return removal.ActorsOfDenying()
+	}
+	return removal.ActorsOfAll()
+}
+
 // removingControllers: what removes nodes by itself is named in the policies, or will be stopped by them.
 func removingControllers(s *Snapshot) []Finding {
 	users, who := removers(s)
 	removal := policy.InForce(s.PodPolicies).RemovalOfAll()
-	allowed := removal.ActorsOfAll()
+	allowed := allowedActors(removal)
 	missing := slices.DeleteFunc(slices.Clone(users), func(user string) bool { return slices.Contains(allowed, user) })
 	if len(missing) == 0 {
 		return nil
@@ -122,15 +131,15 @@ func removingControllers(s *Snapshot) []Finding {
 	}
 	f := Finding{
 		Severity: Note, About: "controllers that remove nodes",
-		Message: strings.Join(each, "; ") + ". A policy with a removal section judges that, and while the webhook is away it is refused, unless every such policy names the user",
-		Remedy:  "name it in the removal section of every policy that denies or warns, where you trust its word that the machine is gone (docs/actors.md)",
+		Message: strings.Join(each, "; ") + ". A policy that denies judges that, and while the webhook is away it is refused, unless every such policy names the user",
+		Remedy:  "name it in the removal section of every policy that denies, where you trust its word that the machine is gone (docs/actors.md)",
 		Actors:  missing,
 	}
 	switch {
 	case !removal.Guards():
 	case removal.ForceDelete == v1alpha1.RemovalDeny:
 		f.Severity = Warning
-		f.Message = strings.Join(each, "; ") + ". That is refused where protected pods are still bound to the node, and always while the webhook is away: not every policy names the user"
+		f.Message = strings.Join(each, "; ") + ". That is refused where protected pods are still bound to the node, and always while the webhook is away: not every policy that denies names the user"
 	}
 	return []Finding{f}
 }
@@ -143,7 +152,7 @@ func cloudActors(s *Snapshot) []Finding {
 	is, _ := distributionOf(s)
 	users, provider := providers[is]
 	removal := policy.InForce(s.PodPolicies).RemovalOfAll()
-	allowed := removal.ActorsOfAll()
+	allowed := allowedActors(removal)
 	if !provider || len(users) > 0 && !slices.ContainsFunc(users, func(user string) bool { return !slices.Contains(allowed, user) }) {
 		return nil
 	}

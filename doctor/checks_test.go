@@ -11,7 +11,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/volumelock"
 	"github.com/podgrace/podgrace/webhook/controllers"
@@ -86,6 +86,15 @@ func locks(flags ...string) change {
 	}
 }
 
+// undefined takes the definitions of these kinds away.
+func undefined(kinds ...string) change {
+	return func(s *Snapshot) {
+		s.CRDs = slices.DeleteFunc(s.CRDs, func(c apiextensionsv1.CustomResourceDefinition) bool {
+			return slices.Contains(kinds, c.Spec.Names.Plural)
+		})
+	}
+}
+
 // held has a node hold a volume of a driver.
 func held(driver string) change {
 	return func(s *Snapshot) { s.Add(&v1alpha1.VolumeLock{Spec: v1alpha1.VolumeLockSpec{Driver: driver}}) }
@@ -125,9 +134,23 @@ func policySpec(spec v1alpha1.PodPolicySpec) change {
 	}
 }
 
+// hostNetwork has the webhook on its nodes' network.
+func hostNetwork(s *Snapshot) { s.webhook().Spec.Template.Spec.HostNetwork = true }
+
+// earlierEnforcer has the node enforcer where an earlier version installed it.
+func earlierEnforcer(s *Snapshot) { s.enforcer().Namespace = DefaultNamespace }
+
 func noEnforcer(s *Snapshot) {
 	s.DaemonSets = slices.DeleteFunc(s.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Name == enforcerName })
 }
+
+// leftOnNodes is what an enforcer writes into its Node.
+var leftOnNodes = nodes(func(n *corev1.Node) {
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: enforcement.TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule})
+	for _, kind := range enforcement.NodeConditions {
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: enforcement.ReasonObserveOnly})
+	}
+})
 
 func container(s *Snapshot) *corev1.Container {
 	return &s.Deployments[0].Spec.Template.Spec.Containers[0]
@@ -166,27 +189,30 @@ func failClosed(name string, conditions ...string) change {
 				w.MatchConditions = append(w.MatchConditions, c)
 			}
 		}
+		if len(conditions) > 0 {
+			w.MatchConditions = slices.DeleteFunc(w.MatchConditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == controllers.InForceCondition })
+		}
 	})
 }
 
 // armLimits is what the leader does.
 func armLimits(s *Snapshot) {
-	for i := range s.RoleBindings {
-		s.RoleBindings[i].Subjects = s.RoleBindings[0].Subjects
-	}
+	s.Roles[0].Rules = controllers.Asked{Admissions: true, Limits: true}.Rules()
 }
 
 // wait sets the timeout of those that validate.
 func wait(seconds int32) change {
 	return func(s *Snapshot) {
 		for i := range s.Validating[0].Webhooks {
-			s.Validating[0].Webhooks[i].TimeoutSeconds = &seconds
+			if !waitsLess(s.Validating[0].Webhooks[i].Name) {
+				s.Validating[0].Webhooks[i].TimeoutSeconds = &seconds
+			}
 		}
 	}
 }
 
 func gone(s *Snapshot) { // a namespace that was deleted
-	s.Deployments, s.Pods, s.Budgets, s.Quotas, s.Leases, s.RoleBindings, s.Namespace = nil, nil, nil, nil, nil, nil, nil
+	s.Deployments, s.Pods, s.Budgets, s.Quotas, s.Leases, s.Roles, s.RoleBindings, s.Namespace = nil, nil, nil, nil, nil, nil, nil, nil
 	noEnforcer(s)
 }
 
@@ -225,10 +251,10 @@ func TestFindings(t *testing.T) {
 		"a very old kubelet":    {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.32.0" })}, []string{"warning kubelet-skew: more than 3 minor"}},
 		"an older kubelet":      {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.0" })}, nil},
 		"a kubelet unknown":     {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "" })}, []string{"note kubelet-skew: not told its version"}},
-		"OpenShift, before":     {true, []change{group("config.openshift.io")}, []string{"warning openshift: SecurityContextConstraints"}},
+		"OpenShift, before":     {true, []change{group("config.openshift.io")}, []string{"note openshift: SecurityContextConstraints"}},
 		"OpenShift, refused":    {false, []change{group("config.openshift.io"), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"error openshift: no pod of it is ready", "error node-enforcer: none of 2 pods"}},
 		"OpenShift, runs":       {false, []change{group("config.openshift.io")}, nil},
-		"Autopilot, before":     {true, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"warning autopilot: hostPID", "note cloud-actors: GKE Autopilot"}},
+		"Autopilot, before":     {true, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"note cloud-actors: GKE Autopilot"}},
 		"Autopilot, without":    {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name }), noEnforcer}, []string{"warning cloud-actors: GKE Autopilot"}},
 		"Autopilot, with":       {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"error autopilot: hostPID", "warning cloud-actors: GKE Autopilot"}},
 		"a Windows node":        {false, []change{func(s *Snapshot) { s.Nodes[1].Status.NodeInfo.OperatingSystem = "windows" }}, []string{"note nodes-without-enforcer: windows"}},
@@ -267,7 +293,10 @@ func TestFindings(t *testing.T) {
 				return p.Name == "fence-receipts.podgrace.dev"
 			})
 		}}, []string{"error admission-policies: fence-receipts.podgrace.dev"}},
-		"VolumeLocks not defined": {false, []change{func(s *Snapshot) { s.CRDs = s.CRDs[:len(s.CRDs)-1] }}, []string{"error definitions: volumelocks.podgrace.dev is not there"}},
+		"VolumeLocks not defined":   {false, []change{locks("--drivers=nfs.csi.k8s.io"), gate(true), undefined("volumelocks")}, []string{"error definitions: volumelocks.podgrace.dev is not there"}},
+		"Fences not defined":        {false, []change{has(deployment(DefaultNamespace, fencerName, "x")), undefined("fences", "fenceagents")}, []string{"warning fencer: none is fenced", "error definitions: fenceagents.podgrace.dev, fences.podgrace.dev are not there"}},
+		"receipts not defined":      {false, []change{undefined("fencereceipts")}, []string{"error definitions: fencereceipts.podgrace.dev is not there"}},
+		"kinds of what is not here": {false, []change{undefined("fences", "fencepolicies", "fenceagents", "volumelocks")}, nil},
 		"a fencer": {false, []change{func(s *Snapshot) {
 			d := deployment(DefaultNamespace, fencerName, "x")
 			d.Status.AvailableReplicas = 1
@@ -276,16 +305,16 @@ func TestFindings(t *testing.T) {
 		"CRI-O":                 {false, []change{crio}, nil},
 		"CRI-O, its own disk":   {false, []change{crio, setHostPath("images", "/var/lib/containers")}, nil},
 		"CRI-O, another folder": {false, []change{crio, setHostPath("images", "/var/lib/containerd")}, []string{"error node-folders: another disk"}},
-		"k0s, before":           {true, []change{k0s}, []string{"warning node-folders: /var/lib/k0s/kubelet"}},
+		"k0s, before":           {true, []change{k0s}, []string{"note node-folders: /var/lib/k0s/kubelet"}},
 		"k0s, installed":        {false, []change{k0s}, []string{"error node-folders: does not start"}},
 		"k0s, set":              {false, []change{k0s, setHostPath("kubelet", "/var/lib/k0s/kubelet")}, nil},
 		"k0s, without":          {false, []change{k0s, noEnforcer}, nil},
 		"k3s":                   {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.3+k3s1" })}, nil},
-		"MicroK8s":              {true, []change{labelNodes("microk8s.io/cluster", "true")}, []string{"warning node-folders: /var/snap/microk8s/common/var/lib/kubelet"}},
-		"two kinds of nodes":    {true, []change{func(s *Snapshot) { s.Nodes[0].Labels["microk8s.io/cluster"] = "true" }}, []string{"warning node-folders: hold for all nodes"}},
+		"MicroK8s":              {true, []change{labelNodes("microk8s.io/cluster", "true")}, []string{"note node-folders: /var/snap/microk8s/common/var/lib/kubelet"}},
+		"two kinds of nodes":    {true, []change{func(s *Snapshot) { s.Nodes[0].Labels["microk8s.io/cluster"] = "true" }}, []string{"note node-folders: hold for all nodes"}},
 		"Talos":                 {false, []change{osImage("Talos (v1.12.0)")}, []string{"warning node-system: has no systemd"}},
 		"Talos, no bus":         {false, []change{osImage("Talos (v1.12.0)"), setHostPath("dbus", "")}, nil},
-		"Bottlerocket":          {true, []change{osImage("Bottlerocket OS 1.50.0")}, []string{"warning node-system: container_t"}},
+		"Bottlerocket":          {true, []change{osImage("Bottlerocket OS 1.50.0")}, []string{"note node-system: container_t"}},
 		"Bottlerocket, set":     {false, []change{osImage("Bottlerocket OS 1.50.0"), seLinuxType("spc_t")}, nil},
 		"kubelets are fine":     {false, []change{kubelet(systemd)}, nil},
 		"cgroupfs":              {false, []change{kubelet(kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: "cgroupfs"})}, []string{"note kubelet-configuration: cgroupfs"}},
@@ -305,9 +334,9 @@ func TestFindings(t *testing.T) {
 		"EKS, on the host": {false, []change{labelNodes("eks.amazonaws.com/nodegroup", "a"), allows("eks:cloud-controller-manager"), func(s *Snapshot) {
 			s.Add(daemonSet("calico-node"))
 			s.Deployments[0].Spec.Template.Spec.HostNetwork = true
-		}}, nil},
+		}, namespaceLevel(DefaultNamespace, "privileged")}, nil},
 		"Karpenter, before":  {true, []change{has(karpenter())}, []string{`note removing-controllers: system:serviceaccount:karpenter:karpenter`}},
-		"Karpenter, denied":  {false, []change{has(karpenter())}, []string{"warning removing-controllers: not every policy names the user"}},
+		"Karpenter, denied":  {false, []change{has(karpenter())}, []string{"warning removing-controllers: not every policy that denies names the user"}},
 		"Karpenter, named":   {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter")}, nil},
 		"Karpenter, of one":  {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter"), policySpec(v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})}, []string{"warning removing-controllers: not every policy"}},
 		"Karpenter, warned":  {false, []change{has(karpenter()), func(s *Snapshot) { s.PodPolicies[0].Spec.Removal.ForceDelete = v1alpha1.RemovalWarn }}, []string{"note removing-controllers: Karpenter"}},
@@ -330,14 +359,17 @@ func TestFindings(t *testing.T) {
 		"no controller manager":    {true, []change{func(s *Snapshot) { s.ControllerManagers = nil }}, []string{"note controller-manager: can be seen"}},
 		"a forgotten taint":        {true, []change{outOfServiceTaint}, []string{"warning out-of-service: is ready and has the taint"}},
 		"a taint that is due":      {true, []change{outOfServiceTaint, nodes(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })}, nil},
-		"Pod Security, before":     {true, []change{namespaceLevel("restricted")}, []string{"warning pod-security: restricted"}},
-		"no level, before":         {true, []change{namespaceLevel("")}, nil},
-		"Pod Security":             {false, []change{namespaceLevel("baseline")}, []string{"error pod-security: baseline"}},
-		"Pod Security, alone":      {false, []change{namespaceLevel("restricted"), noEnforcer}, nil},
-		"no level, Talos":          {true, []change{osImage("Talos (v1.12.0)"), namespaceLevel("")}, []string{"warning pod-security: enforces baseline", "warning node-system: has no systemd"}},
-		"no namespace, Talos":      {true, []change{osImage("Talos (v1.12.0)")}, []string{"warning pod-security: enforces baseline", "warning node-system: has no systemd"}},
-		"privileged, Talos":        {true, []change{osImage("Talos (v1.12.0)"), namespaceLevel("privileged")}, []string{"warning node-system: has no systemd"}},
-		"no level, refused":        {false, []change{namespaceLevel(""), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"warning pod-security: no label", "error node-enforcer: none of 2"}},
+		"Pod Security, before":     {true, []change{namespaceLevel(DefaultNamespace, "restricted")}, nil},
+		"Pod Security":             {false, []change{namespaceLevel(policy.NodeNamespace, "baseline")}, []string{"error pod-security: Pod Security level baseline, which refuses the node enforcer's pods"}},
+		"Pod Security, alone":      {false, []change{namespaceLevel(policy.NodeNamespace, "baseline"), noEnforcer}, nil},
+		"Pod Security, on nodes":   {false, []change{hostNetwork}, []string{"error pod-security: restricted, which refuses the webhook's pods"}},
+		"privileged, on nodes":     {false, []change{hostNetwork, namespaceLevel(DefaultNamespace, "privileged")}, nil},
+		"no level, on nodes":       {false, []change{hostNetwork, namespaceLevel(DefaultNamespace, "")}, nil},
+		"Talos, before":            {true, []change{osImage("Talos (v1.12.0)")}, []string{"note node-system: has no systemd"}},
+		"no level":                 {false, []change{namespaceLevel(policy.NodeNamespace, "")}, nil},
+		"no level, refused":        {false, []change{namespaceLevel(policy.NodeNamespace, ""), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"warning pod-security: no label", "error node-enforcer: none of 2"}},
+		"an earlier enforcer":      {false, []change{earlierEnforcer}, []string{"error pod-security: restricted, which refuses the node enforcer's pods"}},
+		"an earlier enforcer left": {false, []change{func(s *Snapshot) { set := s.DaemonSets[0].DeepCopy(); earlierEnforcer(s); s.Add(set) }}, []string{"warning node-enforcer: namespaces podgrace-system and podgrace-node"}},
 		"a namespace deleted":      {false, []change{gone}, []string{"error leftovers: namespace podgrace-system is gone", "error webhook-pods: it is gone", "warning leftovers: left of an installation", "error guard: is gone"}},
 		"policies left":            {true, []change{func(s *Snapshot) { s.AdmissionPolicies = healthy(t).AdmissionPolicies }}, []string{"warning leftovers: left of an installation"}},
 		"two installations":        {false, []change{has(deployment("other", webhookName, "x"))}, []string{"error two-installations: by turns"}},
@@ -379,10 +411,30 @@ func TestFindings(t *testing.T) {
 		"drift": {false, []change{nodes(func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "PodgraceEnforced", Status: corev1.ConditionFalse, Message: "cpu.weight is 1"})
 		})}, []string{"warning enforced: cpu.weight is 1"}},
-		"GKE, quota gone":          {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) { s.Quotas = nil }}, []string{"note cloud-actors: GKE", "error critical-quota: GKE admits"}},
-		"quota gone, elsewhere":    {false, []change{func(s *Snapshot) { s.Quotas = nil }}, nil},
-		"a quota is used up":       {false, []change{func(s *Snapshot) { s.Add(quotaUsed("4", "4")) }}, []string{"warning critical-quota: pods of podgrace-system is used up (4 of 4)"}},
-		"a quota with room":        {false, []change{func(s *Snapshot) { s.Add(quotaUsed("3", "4")) }}, nil},
+		"a node is only observed": {false, []change{nodes(func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "PodgraceEnforced", Status: corev1.ConditionFalse, Reason: "ObserveOnly", Message: "no NodePolicy selects the node"})
+		})}, nil},
+		"a policy and a read-only enforcer": {false, []change{nodes(func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "PodgraceEnforced", Status: corev1.ConditionFalse, Reason: "ReadOnly", Message: "NodePolicy workers asks for mode Tune"})
+		})}, []string{"warning enforced: what a NodePolicy asks for is not done: NodePolicy workers asks for mode Tune"}},
+		"an enforcer in its own namespace": {false, []change{func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 1 }}, []string{"warning node-enforcer: kubectl -n podgrace-node describe daemonset"}},
+		"left by an enforcer":              {true, []change{leftOnNodes}, []string{"warning node-leftovers: kubectl taint node NODE podgrace.dev/pressure-", `note node-leftovers: '{"status":{"conditions":[{"type":"PodgracePressure","$patch":"delete"},{"type":"PodgraceEnforced","$patch":"delete"},{"type":"PodgraceMemoryProtection","$patch":"delete"}]}}'`}},
+		"left by one, beside the webhook":  {false, []change{leftOnNodes, noEnforcer}, []string{"warning node-leftovers: no node enforcer is installed", "note node-leftovers: nobody updates"}},
+		"written by the enforcer":          {false, []change{leftOnNodes}, nil},
+		"left for a read-only enforcer": {false, []change{leftOnNodes, func(s *Snapshot) {
+			c := &s.DaemonSets[0].Spec.Template.Spec.Containers[0]
+			c.Args = append(c.Args, "--mode=Observe")
+		}}, []string{"warning node-leftovers: read-only, and may not remove it"}},
+		"GKE, quota of nodes gone": {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) {
+			s.Quotas = slices.DeleteFunc(s.Quotas, func(q corev1.ResourceQuota) bool { return q.Namespace == policy.NodeNamespace })
+		}}, []string{"note cloud-actors: GKE", "error critical-quota: namespace podgrace-node"}},
+		"GKE, quota gone":       {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) { s.Quotas = nil }, noEnforcer}, []string{"note cloud-actors: GKE", "error critical-quota: GKE admits"}},
+		"quota gone, elsewhere": {false, []change{func(s *Snapshot) { s.Quotas = nil }}, nil},
+		"a quota is used up":    {false, []change{func(s *Snapshot) { s.Add(quotaUsed("4", "4")) }}, []string{"warning critical-quota: pods of podgrace-system is used up (4 of 4)"}},
+		"a quota with room":     {false, []change{func(s *Snapshot) { s.Add(quotaUsed("3", "4")) }}, nil},
+		"a limit range of nodes": {false, []change{func(s *Snapshot) {
+			s.Add(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: policy.NodeNamespace, Name: "own"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"memory": resource.MustParse("100Mi")}}}}})
+		}}, []string{"error limit-range: the next pod of podgrace-nodeenforcer is refused"}},
 		"a limit range below":      {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("256Mi")}})}, []string{"error limit-range: a container at most 256Mi of memory, and it has 512Mi; the next pod of podgrace-webhook is"}},
 		"a limit range of CPU":     {false, []change{limits(corev1.LimitRangeItem{Default: corev1.ResourceList{"cpu": resource.MustParse("1")}})}, []string{"warning limit-range: throttled"}},
 		"a limit range of more":    {false, []change{limits(corev1.LimitRangeItem{Min: corev1.ResourceList{"memory": resource.MustParse("2Gi")}, DefaultRequest: corev1.ResourceList{"memory": resource.MustParse("2Gi")}}), noEnforcer}, []string{"error limit-range: at least 2Gi of memory"}},
@@ -445,7 +497,7 @@ func TestFindings(t *testing.T) {
 		"excluded from the webhook alone": {false, []change{func(s *Snapshot) { container(s).Args = append(container(s).Args, "--exclude-namespaces=shop") }}, []string{
 			"warning webhook-configurations: namespace shop is not left out", "warning admission-policies: namespace shop is not left out",
 		}},
-		"excluded more by an expression":                {false, []change{excludes(true, "openshift-*"), func(s *Snapshot) { s.Validating[0].Webhooks[0].MatchConditions[0].Expression = "false" }}, []string{"warning webhook-configurations: not-excluded is another"}},
+		"excluded more by an expression":                {false, []change{excludes(true, "openshift-*"), func(s *Snapshot) { s.Validating[0].Webhooks[0].MatchConditions[1].Expression = "false" }}, []string{"warning webhook-configurations: not-excluded is another"}},
 		"limits fail closed":                            {false, []change{armLimits, failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), excludes(true, "shop", "openshift-*")}, nil},
 		"limits fail closed, and static pods with them": {false, []change{armLimits, failClosed(podLimits, "armed")}, []string{"warning webhook-configurations: no-mirror-pod is gone"}},
 		"limits fail closed without asking":             {false, []change{failClosed(podLimits)}, []string{"warning webhook-configurations: failurePolicy is Fail and not Ignore"}},
@@ -513,26 +565,34 @@ func TestFindings(t *testing.T) {
 		"a remark of a policy":      {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Warnings = []string{"selects nothing"} }}, []string{"note policies: selects nothing"}},
 		"a class that is missing":   {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}})}, []string{"warning priority-classes: high"}},
 		"a class that is there":     {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}), func(s *Snapshot) { s.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}}) }}, nil},
-		"the guard is off":          {false, []change{func(s *Snapshot) { s.RoleBindings[0].Annotations = map[string]string{AnnotationGuard: GuardOff} }}, []string{"warning guard: switched the removal guard off"}},
-		"limits of an older version": {false, []change{failClosed(podLimits, "no-mirror-pod"), func(s *Snapshot) { // which are armed from the first apply on
-			s.RoleBindings = slices.DeleteFunc(s.RoleBindings, func(b rbacv1.RoleBinding) bool { return b.Name == LimitsBinding })
-		}}, []string{"warning webhook-configurations: armed is gone"}},
-		"limits are not armed":           {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed")}, []string{"error closed-limits: no replica has answered"}},
+		"the guard is off":          {false, []change{func(s *Snapshot) { s.Roles[0].Annotations = map[string]string{AnnotationGuard: GuardOff} }}, []string{"warning guard: switched the removal guard off"}},
+		"limits of an older version": {false, []change{failClosed(podLimits, "no-mirror-pod")}, []string{ // which are armed from the first apply on
+			"warning webhook-configurations: armed is gone"}},
+		"limits are not armed":           {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed")}, []string{"error closed-limits: they are not armed"}},
 		"limits are not armed, unneeded": {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) { s.PodPolicies = nil }}, []string{"note policies: there is none"}},
 		"limits are off": {false, []change{armLimits, failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) {
-			s.RoleBindings[1].Annotations = map[string]string{AnnotationGuard: GuardOff}
-		}}, []string{"warning closed-limits: somebody has switched limits off"}},
-		"the limits' binding is gone": {false, []change{failClosed(podLimits, "no-mirror-pod", "armed"), failClosed(podGroupLimits, "armed"), func(s *Snapshot) { s.RoleBindings = s.RoleBindings[:1] }}, []string{"error closed-limits: is gone"}},
-		"a NodePolicy":                {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}})}, nil},
+			s.Roles[0].Annotations = map[string]string{AnnotationGuard: GuardOff}
+		}}, []string{"warning guard: limits that are to fail closed don't"}},
+		"a NodePolicy": {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}})}, nil},
 		"a NodePolicy that is newer": {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers", ManagedFields: []metav1.ManagedFieldsEntry{{
 			APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:later":{}}}`),
 		}}}})}, []string{"warning node-policies: spec.later: written, and not read"}},
+		"a record":                       {false, []change{gives(50), recorded("shop", 0, `{"oom":{"rank":50}}`)}, nil},
+		"a record in another form":       {false, []change{gives(50), recorded("shop", 0, `{"oom": {"rank": 50}}`)}, nil},
+		"a record that no policy gives":  {false, []change{gives(50), recorded("shop", time.Hour, `{"oom":{"rank":0}}`)}, []string{"warning records: pod shop/p the annotation podgrace.dev/enforcement asks the node for what no PodPolicy gives, and none has changed since"}},
+		"a record without a policy":      {false, []change{recorded("shop", time.Hour, `{"oom":{"rank":50}}`)}, []string{"warning records: pod shop/p "}},
+		"a record of a policy as it was": {false, []change{gives(50), recorded("shop", -time.Second, `{"oom":{"rank":0}}`)}, []string{"note records: today: a policy has changed since"}},
+		"a record of that second":        {false, []change{gives(50), recorded("shop", 0, `{"oom":{"rank":0}}`)}, []string{"note records: "}},
+		"a record that nobody can read":  {false, []change{gives(50), recorded("shop", time.Hour, `{`)}, []string{"warning records: "}},
+		"records of both kinds":          {false, []change{gives(50), recorded("a", time.Hour, `{}`), recorded("b", -time.Hour, `{}`)}, []string{"warning records: pod a/p", "note records: pod b/p"}},
 		"all wait for long":              {false, []change{wait(30)}, []string{"note timeouts: timeoutSeconds is 30"}},
 		"all wait as long as they may":   {false, []change{wait(10)}, nil},
 		"none waits":                     {false, []change{wait(2)}, []string{"warning timeouts: a slow moment"}},
-		"the guard is not armed":         {false, []change{func(s *Snapshot) { s.RoleBindings[0].Subjects = nil }}, []string{"error guard: no replica has answered"}},
-		"the guard is idle":              {false, []change{func(s *Snapshot) { s.RoleBindings[0].Subjects = nil; s.PodPolicies[0].Spec.Removal = nil }}, nil},
-		"the guard's binding is gone":    {false, []change{func(s *Snapshot) { s.RoleBindings = nil }}, []string{"error guard: is gone"}},
+		"no policy is in force":          {false, []change{func(s *Snapshot) { s.Roles[0].Rules = nil }}, []string{"error guard: no replica has answered"}},
+		"nothing to be in force":         {false, []change{func(s *Snapshot) { s.Roles[0].Rules, s.PodPolicies = nil, nil }}, []string{"note policies: there is none"}},
+		"the Role is gone":               {false, []change{func(s *Snapshot) { s.Roles = nil }}, []string{"error guard: is gone"}},
+		"the RoleBinding is gone":        {false, []change{func(s *Snapshot) { s.RoleBindings = nil }}, []string{"error guard: is gone"}},
+		"the RoleBinding of another":     {false, []change{func(s *Snapshot) { s.RoleBindings[0].Subjects[0].Name = "default" }}, []string{"error guard: names another account"}},
 		"calls that failed":              {false, []change{func(s *Snapshot) { s.Calls = Calls{map[string]int{nodeRoad: 7}, map[string]int{nodeRoad: 2}} }}, []string{"warning webhook-calls: node.removal.podgrace.dev (2 of 7)"}},
 		"calls that were to be expected": {false, []change{func(s *Snapshot) { s.Calls = Calls{nil, map[string]int{"answers.podgrace.dev": 2}} }}, nil},
 	} {
@@ -549,7 +609,7 @@ func TestFindings(t *testing.T) {
 			for _, want := range test.want {
 				head, part, _ := strings.Cut(want, ": ")
 				i := slices.IndexFunc(left, func(f Finding) bool {
-					return fmt.Sprint(f.Severity, " ", f.Check) == head && strings.Contains(f.About+" "+f.Message+" "+f.Remedy+" "+strings.Join(f.Actors, ", "), part)
+					return fmt.Sprint(f.Severity, " ", f.Check) == head && strings.Contains(f.About+" "+f.Message+" "+f.Remedy+" "+strings.Join(f.Actors, ", ")+" "+strings.Join(f.Commands, ", "), part)
 				})
 				if i < 0 {
 					t.Errorf("%s was not found, but %+v", want, r.Findings)
@@ -568,6 +628,33 @@ func TestFindings(t *testing.T) {
 		if !found[c.id] {
 			t.Errorf("nothing is tested that %s finds", c.id)
 		}
+	}
+}
+
+// gives has a policy give a rank, and be changed now.
+func gives(rank int32) change {
+	return func(s *Snapshot) {
+		p := &s.PodPolicies[0]
+		p.Spec.Node = &v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: rank}}
+		p.CreationTimestamp = metav1.NewTime(now.Add(-24 * time.Hour))
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: now}}, {Manager: "podgrace", Subresource: "status", Time: &metav1.Time{Time: now.Add(24 * time.Hour)}}}
+	}
+}
+
+// recorded is a pod that was created some time after now, and asks something of its node.
+func recorded(namespace string, after time.Duration, text string) change {
+	return has(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", CreationTimestamp: metav1.NewTime(now.Add(after)), Annotations: map[string]string{v1alpha1.AnnotationEnforcement: text}}})
+}
+
+// Each pod whose record no policy gives has the command that removes it, but not too many, and none whose name a shell would read.
+func TestRecordsAreRemovedByCommands(t *testing.T) {
+	s := healthy(t)
+	for _, namespace := range []string{"a", "b", "c", "d", "e", "f", "; x"} {
+		recorded(namespace, time.Hour, "{}")(s)
+	}
+	found := records(s)
+	if len(found) != 1 || len(found[0].Commands) != mostCommands || found[0].Commands[0] != "kubectl annotate pod -n a p podgrace.dev/enforcement-" || found[0].About != "pods ; x/p, a/p, b/p and 4 more" {
+		t.Errorf("found %+v", found)
 	}
 }
 
@@ -622,12 +709,13 @@ func allows(actors ...string) change {
 	}
 }
 
-func namespaceLevel(level string) change {
+func namespaceLevel(name, level string) change {
 	return func(s *Snapshot) {
-		s.Namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: DefaultNamespace, Labels: map[string]string{}}}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 		if level != "" {
-			s.Namespace.Labels[enforceLevel] = level
+			namespace.Labels[enforceLevel] = level
 		}
+		s.Add(namespace)
 	}
 }
 

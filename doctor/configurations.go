@@ -143,8 +143,8 @@ func differs(want, have hook, namespace string) (what []string) {
 		what = append(what, fmt.Sprintf("reinvocationPolicy is %s and not %s", have.Again, want.Again))
 	}
 	// A value of the chart is for the others'.
-	if have.Name == plainEviction && have.Seconds > want.Seconds {
-		what = append(what, fmt.Sprintf("timeoutSeconds is %d and not %d: while the webhook is away a drain waits so long for each pod", have.Seconds, want.Seconds))
+	if waitsLess(have.Name) && have.Seconds > want.Seconds {
+		what = append(what, fmt.Sprintf("timeoutSeconds is %d and not %d: while the webhook is away a drain or a removal waits so long for each pod", have.Seconds, want.Seconds))
 	}
 	return what
 }
@@ -242,8 +242,10 @@ func admissionsEnforcer(s *Snapshot) []Finding {
 	return nil
 }
 
-// plainEviction is the webhook for which a drain waits, and which waits for less than the others.
-const plainEviction = "plain-eviction.removal." + podgraceGroup
+// waitsLess reports whether a webhook waits for less than the others: that for which a drain waits, and those that judge where nothing fails closed.
+func waitsLess(name string) bool {
+	return name == "plain-eviction.removal."+podgraceGroup || strings.HasPrefix(name, "open-")
+}
 
 // The shortest and the longest that the API server should wait for a webhook, in seconds: at 2 a slow moment of the network is a failure, and one that hangs holds up each pod for twice the longest
 // (docs/install.md, While the webhook does not answer).
@@ -257,7 +259,7 @@ func timeouts(s *Snapshot) (found []Finding) {
 	for value, hooks := range map[string][]hook{"webhook.timeoutSeconds.mutating": hooksOf(s.Mutating, nil), "webhook.timeoutSeconds.validating": hooksOf(nil, s.Validating)} {
 		by := map[int32][]string{}
 		for _, h := range hooks {
-			if h.isOwn() && h.Name != plainEviction {
+			if h.isOwn() && !waitsLess(h.Name) {
 				by[h.Seconds] = append(by[h.Seconds], h.Name)
 			}
 		}

@@ -184,7 +184,7 @@ func TestRole(t *testing.T) {
 
 // The names are the webhook's own.
 func TestNames(t *testing.T) {
-	if GuardBinding != controllers.GuardBinding || LimitsBinding != controllers.LimitsBinding || AnnotationGuard != controllers.AnnotationGuard || GuardOff != controllers.GuardOff {
+	if InForce != controllers.InForce || AnnotationGuard != controllers.AnnotationGuard || GuardOff != controllers.GuardOff {
 		t.Error("the guard has other names")
 	}
 	var names []string
@@ -201,7 +201,7 @@ func TestText(t *testing.T) {
 	s := healthy(t)
 	s.Deployments[0].Status.AvailableReplicas = 0
 	s.Nodes[1].Status.NodeInfo.KubeletVersion = "v1.32.1"
-	s.RoleBindings[0].Annotations = map[string]string{AnnotationGuard: GuardOff}
+	s.Roles[0].Annotations = map[string]string{AnnotationGuard: GuardOff}
 	s.Add(karpenter())
 	s.ControllerManagers[0].Spec.Containers[0].Command = nil
 	s.Unread[Metrics], s.Unread[LimitRanges], s.Unread[Quotas] = "you may not get /metrics", "you may not list limitranges in Podgrace's namespace", "you may not list resourcequotas in Podgrace's namespace"

@@ -135,8 +135,14 @@ func nodeEnforcer(s *Snapshot) []Finding {
 		return nil // a cluster may do without
 	}
 	about := "DaemonSet " + enforcerName
+	if old := s.enforcerIn(s.OwnNamespace); old != nil && old != set {
+		return []Finding{{
+			Severity: Warning, About: about, Message: fmt.Sprintf("it is in the namespaces %s and %s: an earlier version had it in the first. Of two on a node one does not start", s.OwnNamespace, set.Namespace),
+			Remedy: "delete the earlier one", Commands: []string{fmt.Sprintf("kubectl -n %s delete daemonset,serviceaccount %s", s.OwnNamespace, enforcerName)},
+		}}
+	}
 	st := set.Status
-	commands := []string{fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/name=%s -o wide", s.OwnNamespace, enforcerName), fmt.Sprintf("kubectl -n %s describe daemonset %s", s.OwnNamespace, enforcerName)}
+	commands := []string{fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/name=%s -o wide", set.Namespace, enforcerName), fmt.Sprintf("kubectl -n %s describe daemonset %s", set.Namespace, enforcerName)}
 	switch linux := len(s.linux()); {
 	case st.DesiredNumberScheduled == 0 && linux > 0:
 		return []Finding{{Severity: Warning, About: about, Message: fmt.Sprintf("it selects none of %s", console.Plural(linux, "Linux node", "Linux nodes")), Remedy: "look at nodeEnforcer.nodeSelector, affinity and tolerations", Commands: commands}}
@@ -150,41 +156,36 @@ func nodeEnforcer(s *Snapshot) []Finding {
 
 const enforceLevel = "pod-security.kubernetes.io/enforce"
 
-// podSecurity: the namespace admits what is, or is to be, installed there.
-func podSecurity(s *Snapshot) []Finding {
-	onHost := s.enforcer() != nil || s.webhook() != nil && s.webhook().Spec.Template.Spec.HostNetwork
-	label := []string{fmt.Sprintf("kubectl label namespace %s %s=privileged --overwrite", s.OwnNamespace, enforceLevel)}
-	switch level := levelOf(s.Namespace); {
-	case level == "privileged":
-		return nil
-	case level == "" && s.webhook() == nil && slices.ContainsFunc(s.Nodes, isTalos):
-		return unlabelled(s, label)
-	case s.Namespace == nil:
-		return nil
-	case s.webhook() == nil:
-		if level == "" {
-			return nil
-		}
-		return []Finding{{Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it enforces the Pod Security level " + level + ", which the node enforcer's pods do not keep to", Remedy: "before installing the node enforcer, or install without it (nodeEnforcer.enabled=false)", Commands: label}}
-	case !onHost:
-		return nil
-	case level != "":
-		return []Finding{{Severity: Error, About: "Namespace " + s.OwnNamespace, Message: "it enforces the Pod Security level " + level + ": new pods on the host (the node enforcer's, and the webhook's with hostNetwork) are refused", Remedy: "label the namespace", Commands: label}}
-	case s.enforcer() != nil && s.enforcer().Status.DesiredNumberScheduled > 0 && s.enforcer().Status.NumberReady == 0:
-		return []Finding{{Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it has no label of a Pod Security level, and no pod of the node enforcer runs: the API server's own default may refuse them", Remedy: "label the namespace", Commands: label}}
+// podSecurity: the namespaces admit what is installed there. Only pods on the host need more than the level restricted.
+func podSecurity(s *Snapshot) (found []Finding) {
+	if d := s.webhook(); d != nil && d.Spec.Template.Spec.HostNetwork {
+		found = append(found, admits(s.OwnNamespace, s.Namespace, "the webhook's pods, which have hostNetwork,", false)...)
 	}
-	return nil
+	if set := s.enforcer(); set != nil {
+		namespace := s.NodeNamespace
+		if set.Namespace == s.OwnNamespace {
+			namespace = s.Namespace
+		}
+		found = append(found, admits(set.Namespace, namespace, "the node enforcer's pods", set.Status.DesiredNumberScheduled > 0 && set.Status.NumberReady == 0)...)
+	}
+	return found
 }
 
-// unlabelled is what is to be said on Talos before an installation, where the namespace has no level or is not there yet.
-func unlabelled(s *Snapshot, label []string) []Finding {
-	if s.Namespace == nil {
-		label = append([]string{"kubectl create namespace " + s.OwnNamespace}, label...)
+// admits reports a namespace that refuses new pods on the host, or may do so: without a label the API server has a default.
+func admits(name string, namespace *corev1.Namespace, pods string, noneRuns bool) []Finding {
+	f := Finding{
+		About: "Namespace " + name, Remedy: "label the namespace",
+		Commands: []string{fmt.Sprintf("kubectl label namespace %s %s=privileged --overwrite", name, enforceLevel)},
 	}
-	return []Finding{{
-		Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it has no label of a Pod Security level, and the API server of Talos enforces baseline where there is none, unless it was told otherwise: the node enforcer's pods would be refused",
-		Remedy: "before installing the node enforcer (the overlays label it), or install without it (nodeEnforcer.enabled=false)", Commands: label,
-	}}
+	switch level := levelOf(namespace); {
+	case level != "" && level != "privileged":
+		f.Severity, f.Message = Error, "it enforces the Pod Security level "+level+", which refuses "+pods+" when they are created"
+	case level == "" && noneRuns:
+		f.Severity, f.Message = Warning, "it has no label of a Pod Security level, and none of "+pods+" runs: the API server's own default may refuse them"
+	default:
+		return nil
+	}
+	return []Finding{f}
 }
 
 func isTalos(n corev1.Node) bool { return strings.HasPrefix(n.Status.NodeInfo.OSImage, "Talos") }
@@ -196,26 +197,41 @@ func levelOf(ns *corev1.Namespace) string {
 	return ns.Labels[enforceLevel]
 }
 
-// criticalQuota: where critical classes are admitted by quotas, there is one, and it is not used up.
-func criticalQuota(s *Snapshot) []Finding {
-	var classes bool
+// criticalQuota: where critical classes are admitted by quotas, there is one in each namespace, and it is not used up.
+func criticalQuota(s *Snapshot) (found []Finding) {
+	named := map[string]bool{} // class and namespace
 	for _, q := range s.Quotas {
 		for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
 			hard := q.Status.Hard[name]
 			if used := q.Status.Used[name]; used.Cmp(hard) >= 0 && !hard.IsZero() {
-				return []Finding{{Severity: Warning, About: "ResourceQuota " + q.Name, Message: fmt.Sprintf("%s of %s is used up (%s of %s): an update of Podgrace, or a replica that is to be replaced, may be refused", name, s.OwnNamespace, used.String(), hard.String()), Remedy: "raise it"}}
+				return []Finding{{Severity: Warning, About: "ResourceQuota " + q.Name, Message: fmt.Sprintf("%s of %s is used up (%s of %s): an update of Podgrace, or a replica that is to be replaced, may be refused", name, q.Namespace, used.String(), hard.String()), Remedy: "raise it"}}
 			}
 		}
-		if q.Spec.ScopeSelector != nil {
-			classes = classes || slices.ContainsFunc(q.Spec.ScopeSelector.MatchExpressions, func(r corev1.ScopedResourceSelectorRequirement) bool {
-				return r.ScopeName == corev1.ResourceQuotaScopePriorityClass && slices.Contains(r.Values, "system-cluster-critical")
-			})
+		if q.Spec.ScopeSelector == nil {
+			continue
+		}
+		for _, r := range q.Spec.ScopeSelector.MatchExpressions {
+			if r.ScopeName != corev1.ResourceQuotaScopePriorityClass {
+				continue
+			}
+			for _, class := range r.Values {
+				named[class+" "+q.Namespace] = true
+			}
 		}
 	}
-	if classes || !isDistribution(s, GKE, GKEAutopilot) {
+	if !isDistribution(s, GKE, GKEAutopilot) {
 		return nil
 	}
-	return []Finding{{Severity: Error, About: "ResourceQuota podgrace-critical-pods", Message: "it is gone: GKE admits pods of system-cluster-critical and system-node-critical only where a quota names these classes", Remedy: "install again: helm upgrade, or kubectl apply -k"}}
+	missing := func(quota, namespace, class string) {
+		if !named[class+" "+namespace] {
+			found = append(found, Finding{Severity: Error, About: "ResourceQuota " + quota, Message: fmt.Sprintf("it is gone from the namespace %s: GKE admits pods of %s only where a quota names this class", namespace, class), Remedy: "install again: helm upgrade, or kubectl apply -k"})
+		}
+	}
+	missing("podgrace-critical-pods", s.OwnNamespace, "system-cluster-critical")
+	if set := s.enforcer(); set != nil && set.Namespace != s.OwnNamespace {
+		missing("podgrace-node-critical-pods", set.Namespace, "system-node-critical")
+	}
+	return found
 }
 
 // staleAfter is how long a lease may be unrenewed: the webhook renews it every 2 s and takes it over after 15 s (controller-runtime's defaults).

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // otherNamespace is the id of elsewhere, after which nothing else is looked at.
@@ -58,6 +60,42 @@ func leftovers(s *Snapshot) (found []Finding) {
 		})
 	}
 	return found
+}
+
+// nodeLeftovers: no Node has what a node enforcer wrote into it and no enforcer will remove.
+func nodeLeftovers(s *Snapshot) []Finding {
+	var tainted, told []string
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == enforcement.TaintPressure }) {
+			tainted = append(tainted, n.Name)
+		}
+		if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return slices.Contains(enforcement.NodeConditions, c.Type) }) {
+			told = append(told, n.Name)
+		}
+	}
+	set := s.enforcer()
+	why := "no node enforcer is installed"
+	switch {
+	case set != nil && !readOnly(set):
+		return nil
+	case set != nil:
+		why, told = "the node enforcer that is installed is read-only, and may not remove it", nil
+	}
+	var deleted []string
+	for _, kind := range enforcement.NodeConditions {
+		deleted = append(deleted, fmt.Sprintf(`{"type":%q,"$patch":"delete"}`, kind))
+	}
+	return slices.Concat(
+		ofNodes(tainted, Finding{
+			Severity: Warning, Message: "it has the taint " + enforcement.TaintPressure + ", by which no new pod is scheduled there, and " + why, Remedy: "remove the taint",
+			Commands: []string{"kubectl taint node NODE " + enforcement.TaintPressure + "-"},
+		}),
+		ofNodes(told, Finding{
+			Severity: Note, Message: "it has conditions of a node enforcer, which nobody updates, and " + why, Remedy: "remove the conditions",
+			Commands: []string{fmt.Sprintf(`kubectl patch node NODE --subresource=status --type=strategic -p '{"status":{"conditions":[%s]}}'`, strings.Join(deleted, ","))},
+		}),
+	)
 }
 
 func isOwnPolicy(p admissionregistrationv1.ValidatingAdmissionPolicy) bool {

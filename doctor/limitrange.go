@@ -10,12 +10,12 @@ import (
 	"github.com/podgrace/podgrace/console"
 )
 
-// limitRange: no LimitRange of the namespace refuses or bends what the pods ask for.
+// limitRange: no LimitRange of a namespace of Podgrace refuses or bends what the pods ask for.
 func limitRange(s *Snapshot) (found []Finding) {
 	for _, l := range s.LimitRanges {
 		about, refused := "LimitRange "+l.Name, map[string][]string{}
 		for _, item := range l.Spec.Limits {
-			for name, pod := range ownPods(s) {
+			for name, pod := range ownPods(s, l.Namespace) {
 				for _, why := range refusals(item, pod) {
 					refused[why] = append(refused[why], name)
 				}
@@ -33,15 +33,15 @@ func limitRange(s *Snapshot) (found []Finding) {
 	return found
 }
 
-// ownPods are the pods of what is installed, by the workload's name.
-func ownPods(s *Snapshot) map[string]*corev1.PodSpec {
+// ownPods are the pods of what is installed in a namespace, by the workload's name.
+func ownPods(s *Snapshot, namespace string) map[string]*corev1.PodSpec {
 	pods := map[string]*corev1.PodSpec{}
 	for _, name := range []string{webhookName, fencerName, volumeLockName} {
-		if d := s.deployment(name); d != nil {
+		if d := s.deployment(name); d != nil && d.Namespace == namespace {
 			pods[name] = &d.Spec.Template.Spec
 		}
 	}
-	if set := s.enforcer(); set != nil {
+	if set := s.enforcer(); set != nil && set.Namespace == namespace {
 		pods[set.Name] = &set.Spec.Template.Spec
 	}
 	return pods

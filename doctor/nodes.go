@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // openshift: what is refused there without constraints of its own is asked for.
@@ -23,13 +24,13 @@ func openshift(s *Snapshot) []Finding {
 	switch {
 	case s.webhook() == nil && set == nil:
 		return []Finding{{
-			Severity: Warning, About: "node enforcer", Message: "OpenShift admits its pods only by SecurityContextConstraints of their own, and SELinux enforces. Nobody has tried it there",
-			Remedy: "install with these values, or without it: nodeEnforcer.enabled=false", Values: values,
+			Severity: Note, About: "node enforcer", Message: "OpenShift admits its pods only by SecurityContextConstraints of their own, and SELinux enforces. Nobody has tried it there",
+			Remedy: "if you install it (nodeEnforcer.enabled=true): with these values", Values: values,
 		}}
 	case set != nil && set.Status.DesiredNumberScheduled > 0 && set.Status.NumberReady == 0:
 		return []Finding{{
 			Severity: Error, About: "node enforcer", Message: "no pod of it is ready: OpenShift admits them only by SecurityContextConstraints of their own, and SELinux keeps them from cgroups without the type spc_t",
-			Remedy: "upgrade with these values", Values: values, Commands: []string{"kubectl -n " + s.OwnNamespace + " get events --field-selector reason=FailedCreate"},
+			Remedy: "upgrade with these values", Values: values, Commands: []string{"kubectl -n " + set.Namespace + " get events --field-selector reason=FailedCreate"},
 		}}
 	}
 	return nil
@@ -37,15 +38,11 @@ func openshift(s *Snapshot) []Finding {
 
 // autopilot: no node enforcer is asked for where none is admitted.
 func autopilot(s *Snapshot) []Finding {
-	if !isDistribution(s, GKEAutopilot) || s.webhook() != nil && s.enforcer() == nil {
+	if !isDistribution(s, GKEAutopilot) || s.enforcer() == nil {
 		return nil
 	}
-	severity := Warning
-	if s.enforcer() != nil {
-		severity = Error
-	}
 	return []Finding{{
-		Severity: severity, About: "node enforcer", Message: "GKE Autopilot admits no pod with hostPID, hostNetwork and these folders of the host: policies' node sections and NodePolicies can't hold there",
+		Severity: Error, About: "node enforcer", Message: "GKE Autopilot admits no pod with hostPID, hostNetwork and these folders of the host: policies' node sections and NodePolicies can't hold there",
 		Remedy: "install without it", Values: []string{"nodeEnforcer.enabled=false"},
 	}}
 }
@@ -127,8 +124,8 @@ func nodeFolders(s *Snapshot) (found []Finding) {
 	say := func(by map[string][]string, whose, value, have, what string) {
 		for _, folder := range slices.Sorted(maps.Keys(by)) {
 			f := Finding{
-				Severity: Warning, Message: fmt.Sprintf("%s's folder is %s there, and the node enforcer has %s: %s", whose, folder, have, what),
-				Remedy: "install with this value; deploy/platforms has all that such nodes want", Values: []string{value + "=" + folder},
+				Severity: Note, Message: fmt.Sprintf("%s's folder is %s there, and the node enforcer has %s: %s", whose, folder, have, what),
+				Remedy: "if you install it (nodeEnforcer.enabled=true): with this value; deploy/platforms has all that such nodes want", Values: []string{value + "=" + folder},
 			}
 			if set != nil {
 				f.Severity, f.Remedy = Error, "upgrade with this value; deploy/platforms has all that such nodes want"
@@ -178,9 +175,13 @@ func nodeSystem(s *Snapshot) []Finding {
 			bottled, confined = nil, nil
 		}
 	}
+	severity := Note // before it is installed, which it is only where somebody asks for it
+	if s.enforcer() != nil {
+		severity = Warning
+	}
 	return slices.Concat(
-		ofNodes(bottled, Finding{Severity: Warning, Message: "SELinux enforces on Bottlerocket: container_t may change nothing of the system. Nobody has tried the node enforcer there", Remedy: "give it the type that may", Values: []string{"nodeEnforcer.seLinuxType=control_t"}}),
-		ofNodes(noBus, Finding{Severity: Warning, Message: "Talos has no systemd and so no /run/dbus, without which the node enforcer's container does not start", Remedy: "it needs none: Talos' kubelets have the driver cgroupfs", Values: []string{"nodeEnforcer.dbus=false"}}),
+		ofNodes(bottled, Finding{Severity: severity, Message: "SELinux enforces on Bottlerocket: container_t may change nothing of the system. Nobody has tried the node enforcer there", Remedy: "give it the type that may", Values: []string{"nodeEnforcer.seLinuxType=control_t"}}),
+		ofNodes(noBus, Finding{Severity: severity, Message: "Talos has no systemd and so no /run/dbus, without which the node enforcer's container does not start", Remedy: "it needs none: Talos' kubelets have the driver cgroupfs", Values: []string{"nodeEnforcer.dbus=false"}}),
 		ofNodes(confined, Finding{
 			Severity: Note, Message: "SELinux may enforce on this system: container_t may neither write cgroups nor connect to systemd's bus. Nobody has tried the node enforcer there",
 			Remedy: "where getenforce on the node says Enforcing", Values: []string{"nodeEnforcer.seLinuxType=spc_t"},
@@ -214,23 +215,28 @@ func outOfService(s *Snapshot) []Finding {
 	})
 }
 
-// enforced: what the node enforcers have written into their Nodes.
+// enforced: what the node enforcers have written into their Nodes. That an enforcer only observes is as its policy asks.
 func enforced(s *Snapshot) []Finding {
-	const condition = "PodgraceEnforced"
-	by := map[string][]string{}
+	by := map[corev1.NodeCondition][]string{} // by reason and message
 	for _, n := range s.Nodes {
 		for _, c := range n.Status.Conditions {
-			if string(c.Type) == condition && c.Status == corev1.ConditionFalse {
-				by[c.Message] = append(by[c.Message], n.Name)
+			if c.Type == enforcement.NodeConditionEnforced && c.Status == corev1.ConditionFalse && c.Reason != enforcement.ReasonObserveOnly {
+				key := corev1.NodeCondition{Reason: c.Reason, Message: c.Message}
+				by[key] = append(by[key], n.Name)
 			}
 		}
 	}
 	var found []Finding
-	for _, message := range slices.Sorted(maps.Keys(by)) {
-		found = append(found, ofNodes(by[message], Finding{
-			Severity: Warning, Message: "the condition " + condition + " says that cgroups are not as planned: " + console.OneLine(message),
+	for _, c := range slices.SortedFunc(maps.Keys(by), func(a, b corev1.NodeCondition) int { return cmp.Compare(a.Message, b.Message) }) {
+		f := Finding{
+			Severity: Warning, Message: fmt.Sprintf("the condition %s says that cgroups are not as planned: %s", enforcement.NodeConditionEnforced, console.OneLine(c.Message)),
 			Remedy: "docs/operations.md, PodgraceNodeDrift, or the node enforcer's log on that node",
-		})...)
+		}
+		if c.Reason == enforcement.ReasonReadOnly {
+			f.Message = "what a NodePolicy asks for is not done: " + console.OneLine(c.Message)
+			f.Remedy, f.Values = "install the node enforcer with the right to write, or change the policy", []string{"nodeEnforcer.mode=Enforce"}
+		}
+		found = append(found, ofNodes(by[c], f)...)
 	}
 	return found
 }

@@ -34,13 +34,16 @@ var shippedDefinitions = sync.OnceValue(func() (all []apiextensionsv1.CustomReso
 	return all
 })
 
-// definitions: each kind is there, is served, and has the fields that this program knows.
+// definitions: each kind that an installed program needs is there, is served, and has the fields that this program knows.
 func definitions(s *Snapshot) (found []Finding) {
 	var missing []string
+	installedFor := map[string]string{"fencepolicies.podgrace.dev": fencerName, "fenceagents.podgrace.dev": fencerName, "fences.podgrace.dev": fencerName, "volumelocks.podgrace.dev": volumeLockName}
 	for _, want := range shippedDefinitions() {
 		i := slices.IndexFunc(s.CRDs, func(c apiextensionsv1.CustomResourceDefinition) bool { return c.Name == want.Name })
 		if i < 0 {
-			missing = append(missing, want.Name)
+			if program := installedFor[want.Name]; program == "" || s.deployment(program) != nil {
+				missing = append(missing, want.Name)
+			}
 			continue
 		}
 		have := s.CRDs[i]
@@ -58,7 +61,7 @@ func definitions(s *Snapshot) (found []Finding) {
 		}
 	}
 	if len(missing) > 0 {
-		found = append(found, Finding{Severity: Error, About: "CustomResourceDefinitions", Message: console.Some(missing, 3, ", ") + " " + console.Noun(len(missing), "is", "are") + " not there: the webhook does not start without, and policies of these kinds went with them", Remedy: "kubectl apply --server-side -k deploy/crds, or crds.install=true of the chart"})
+		found = append(found, Finding{Severity: Error, About: "CustomResourceDefinitions", Message: console.Some(missing, 3, ", ") + " " + console.Noun(len(missing), "is", "are") + " not there: the program of a kind does not start without it, and what there was of these kinds went with them", Remedy: "install again: helm upgrade with crds.install=true, or kubectl apply --server-side -k deploy/crds (deploy/crds/fencer, deploy/crds/volumelock)"})
 	}
 	return found
 }

@@ -152,7 +152,10 @@ func withoutLeaders(name string, conditions []admissionregistrationv1.MatchCondi
 // closed is an entry of limits as it is where they fail closed.
 func closed(name string, s scope, namespace string) scope {
 	s.Policy = admissionregistrationv1.Fail
-	s.Conditions = slices.Concat(s.Conditions, controllers.LimitsClosed(name, namespace))
+	instead := controllers.LimitsClosed(name, namespace)
+	s.Conditions = slices.DeleteFunc(slices.Concat(s.Conditions, instead), func(c admissionregistrationv1.MatchCondition) bool {
+		return len(instead) > 0 && c.Name == controllers.InForceCondition
+	})
 	return s
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,10 +16,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // What Podgrace's objects are called.
@@ -26,9 +29,8 @@ const (
 	DefaultNamespace = "podgrace-system"
 	// LeaseName is the lease of the webhook's leader.
 	LeaseName = "podgrace-webhook"
-	// GuardBinding is the RoleBinding that arms the guard, LimitsBinding that of limits that fail closed; AnnotationGuard with GuardOff on one switches off what it arms.
-	GuardBinding    = "podgrace-guard"
-	LimitsBinding   = "podgrace-limits-fail-closed"
+	// InForce is the Role by which the API server asks the webhook, and its RoleBinding. AnnotationGuard with GuardOff on the Role switches off what fails closed.
+	InForce         = "podgrace-in-force"
 	AnnotationGuard = "podgrace.dev/guard"
 	GuardOff        = "off"
 
@@ -70,17 +72,22 @@ type Snapshot struct {
 	CSIDrivers        []storagev1.CSIDriver
 	VolumeAttachments []storagev1.VolumeAttachment
 
-	// Of Podgrace's own namespace; Namespace is nil where that does not exist.
-	Namespace    *corev1.Namespace
-	Pods         []corev1.Pod
-	Budgets      []policyv1.PodDisruptionBudget
-	Quotas       []corev1.ResourceQuota
-	LimitRanges  []corev1.LimitRange
-	Leases       []coordinationv1.Lease
-	RoleBindings []rbacv1.RoleBinding
+	// Of Podgrace's own namespace; Namespace is nil if that does not exist. Quotas and LimitRanges are of the node enforcer's too, NodeNamespace.
+	Namespace *corev1.Namespace
+	// NodeNamespace is policy.NodeNamespace; nil: it does not exist.
+	NodeNamespace *corev1.Namespace
+	Pods          []corev1.Pod
+	Budgets       []policyv1.PodDisruptionBudget
+	Quotas        []corev1.ResourceQuota
+	LimitRanges   []corev1.LimitRange
+	Leases        []coordinationv1.Lease
+	Roles         []rbacv1.Role
+	RoleBindings  []rbacv1.RoleBinding
 
 	// ControllerManagers are the pods of kube-controller-manager; none where the control plane is somebody else's.
 	ControllerManagers []corev1.Pod
+	// Records are those of the pods of all namespaces that have one.
+	Records map[types.NamespacedName]Record
 	// Kubelets are their configurations by node.
 	Kubelets map[string]*kubeletconfigv1beta1.KubeletConfiguration
 
@@ -158,19 +165,40 @@ func (s *Snapshot) addNamespaced(o runtime.Object) bool {
 		if o.Name == s.OwnNamespace {
 			s.Namespace = o
 		}
+		if o.Name == policy.NodeNamespace {
+			s.NodeNamespace = o
+		}
 	case *corev1.Pod:
 		if o.Namespace == metav1.NamespaceSystem && o.Labels["component"] == "kube-controller-manager" {
 			s.ControllerManagers = append(s.ControllerManagers, *o)
 		}
 		s.Pods = appendOwn(s.Pods, *o, o.Namespace, s)
+		s.addRecord(o)
+	case *metav1.PartialObjectMetadata: // of a pod: of no other kind is read so little
+		s.addRecord(o)
 	case *policyv1.PodDisruptionBudget:
 		s.Budgets = appendOwn(s.Budgets, *o, o.Namespace, s)
 	case *corev1.ResourceQuota:
-		s.Quotas = appendOwn(s.Quotas, *o, o.Namespace, s)
+		if o.Namespace == s.OwnNamespace || o.Namespace == policy.NodeNamespace {
+			s.Quotas = append(s.Quotas, *o)
+		}
 	case *corev1.LimitRange:
-		s.LimitRanges = appendOwn(s.LimitRanges, *o, o.Namespace, s)
+		if o.Namespace == s.OwnNamespace || o.Namespace == policy.NodeNamespace {
+			s.LimitRanges = append(s.LimitRanges, *o)
+		}
+	default:
+		return s.addInForce(o)
+	}
+	return true
+}
+
+// addInForce takes who leads, and what the API server asks.
+func (s *Snapshot) addInForce(o runtime.Object) bool {
+	switch o := o.(type) {
 	case *coordinationv1.Lease:
 		s.Leases = appendOwn(s.Leases, *o, o.Namespace, s)
+	case *rbacv1.Role:
+		s.Roles = appendOwn(s.Roles, *o, o.Namespace, s)
 	case *rbacv1.RoleBinding:
 		s.RoleBindings = appendOwn(s.RoleBindings, *o, o.Namespace, s)
 	default:
@@ -217,7 +245,7 @@ func (s *Snapshot) firstUnread(sources ...Source) Source {
 	return ""
 }
 
-// webhook is Podgrace's Deployment, enforcer its DaemonSet; nil: it is not there.
+// webhook is Podgrace's Deployment; nil: it is not there.
 func (s *Snapshot) webhook() *appsv1.Deployment { return s.deployment(webhookName) }
 
 // deployment is one of Podgrace's own; nil: it is not there.
@@ -229,12 +257,22 @@ func (s *Snapshot) deployment(name string) *appsv1.Deployment {
 	return &s.Deployments[i]
 }
 
+// enforcer is the node enforcer's DaemonSet; nil: it is not installed. An earlier version has it in Podgrace's own namespace.
 func (s *Snapshot) enforcer() *appsv1.DaemonSet {
-	i := slices.IndexFunc(s.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Namespace == s.OwnNamespace && d.Name == enforcerName })
+	return cmp.Or(s.enforcerIn(policy.NodeNamespace), s.enforcerIn(s.OwnNamespace))
+}
+
+func (s *Snapshot) enforcerIn(namespace string) *appsv1.DaemonSet {
+	i := slices.IndexFunc(s.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Namespace == namespace && d.Name == enforcerName })
 	if i < 0 {
 		return nil
 	}
 	return &s.DaemonSets[i]
+}
+
+// readOnly reports whether a node enforcer was started with --mode=Observe.
+func readOnly(set *appsv1.DaemonSet) bool {
+	return slices.ContainsFunc(set.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return slices.Contains(c.Args, "--mode=Observe") })
 }
 
 // linux are the nodes on which a node enforcer could run: Linux, and a machine of their own.

@@ -30,8 +30,11 @@ const (
 	Quotas             Source = "resourcequotas"
 	LimitRanges        Source = "limitranges"
 	Leases             Source = "leases"
+	Roles              Source = "roles"
 	RoleBindings       Source = "rolebindings"
 	ControllerManagers Source = "pods of kube-system"
+	// Records are annotations of pods. Of the pods nothing but their metadata is read.
+	Records Source = "pods of all namespaces"
 	// Kubelets are the kubelets' configurations. Reading them through the API server takes nodes/proxy, by which one can also run commands in every pod:
 	// they are read only if asked for, and the role that is documented does not have it.
 	Kubelets Source = "nodes/proxy"
@@ -44,7 +47,7 @@ type Scope int
 const (
 	// InCluster: it is needed of the whole cluster.
 	InCluster Scope = iota
-	// InOwn: in Podgrace's namespace.
+	// InOwn: in Podgrace's namespace, and in the node enforcer's if that is installed.
 	InOwn
 	// InKubeSystem: in kube-system.
 	InKubeSystem
@@ -100,7 +103,9 @@ func Rights() map[Source]Right {
 		Quotas:             resource("", "resourcequotas", "list", InOwn),
 		LimitRanges:        resource("", "limitranges", "list", InOwn),
 		Leases:             resource("coordination.k8s.io", "leases", "get", InOwn, LeaseName),
-		RoleBindings:       resource("rbac.authorization.k8s.io", "rolebindings", "get", InOwn, GuardBinding, LimitsBinding),
+		Roles:              resource("rbac.authorization.k8s.io", "roles", "get", InOwn, InForce),
+		RoleBindings:       resource("rbac.authorization.k8s.io", "rolebindings", "get", InOwn, InForce),
 		ControllerManagers: resource("", "pods", "list", InKubeSystem),
+		Records:            resource("", "pods", "list", InCluster),
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
@@ -102,6 +103,14 @@ func bare() *Snapshot {
 	return s
 }
 
+// namespaceOf is the Namespace that a folder of deploy makes, as the API server labels it.
+func namespaceOf(t *testing.T, folder string) *corev1.Namespace {
+	t.Helper()
+	namespace := read[corev1.Namespace](t, file(t, folder, "namespace.yaml"), "Namespace")[0]
+	namespace.Labels[corev1.LabelMetadataName] = namespace.Name
+	return namespace
+}
+
 // healthy is the same cluster with Podgrace as the manifests install it, and a policy that denies.
 func healthy(t *testing.T) *Snapshot {
 	t.Helper()
@@ -126,7 +135,7 @@ func healthy(t *testing.T) *Snapshot {
 			w.NamespaceSelector = &metav1.LabelSelector{} // as the API server writes it
 		}
 	}
-	controllers.RenderActors(validating, []string{"system:serviceaccount:karpenter:karpenter", `"quoted"`})
+	controllers.RenderActors(validating, policy.Removal{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: []string{"system:serviceaccount:karpenter:karpenter", `"quoted"`}})
 	add(mutating, validating)
 	for _, text := range [][]byte{deploy.AdmissionPolicies, deploy.FencingPolicies} {
 		for _, p := range read[admissionregistrationv1.ValidatingAdmissionPolicy](t, text, "ValidatingAdmissionPolicy") {
@@ -146,13 +155,15 @@ func healthy(t *testing.T) *Snapshot {
 	set.Spec.Template.Spec.Containers[0].Image = "registry.example.com/podgrace/nodeenforcer:v0.1.0"
 	set.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, NumberReady: 2}
 	quota := read[corev1.ResourceQuota](t, file(t, "webhook", "quota.yaml"), "ResourceQuota")[0]
-	add(d, set, quota, read[policyv1.PodDisruptionBudget](t, file(t, "webhook", "deployment.yaml"), "PodDisruptionBudget")[0])
-	for _, b := range read[rbacv1.RoleBinding](t, file(t, "webhook", "rbac.yaml"), "RoleBinding") {
-		if b.Name == GuardBinding {
-			b.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: DefaultNamespace, Name: webhookName}}
-			add(b)
+	add(d, set, quota, read[corev1.ResourceQuota](t, file(t, "nodeenforcer", "quota.yaml"), "ResourceQuota")[0], read[policyv1.PodDisruptionBudget](t, file(t, "webhook", "deployment.yaml"), "PodDisruptionBudget")[0])
+	for _, r := range read[rbacv1.Role](t, file(t, "webhook", "rbac.yaml"), "Role") {
+		if r.Name == InForce {
+			r.Rules = controllers.Asked{Admissions: true, Removals: true, Nodes: true, Guarded: controllers.Closed{All: true}}.Rules()
+			add(r)
 		}
-		if b.Name == LimitsBinding { // as it is installed: limits fail open
+	}
+	for _, b := range read[rbacv1.RoleBinding](t, file(t, "webhook", "rbac.yaml"), "RoleBinding") {
+		if b.Name == InForce {
 			add(b)
 		}
 	}
@@ -163,7 +174,7 @@ func healthy(t *testing.T) *Snapshot {
 		})
 	}
 	add(
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: DefaultNamespace, Labels: map[string]string{corev1.LabelMetadataName: DefaultNamespace, enforceLevel: "privileged"}}},
+		namespaceOf(t, "base"), namespaceOf(t, "nodeenforcer"),
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: LeaseName}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: now.Add(-2 * time.Second)}}},
 		&v1alpha1.PodPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "stateful"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful}},

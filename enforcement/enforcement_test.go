@@ -240,18 +240,20 @@ func TestReach(t *testing.T) {
 		policies []*v1alpha1.NodePolicy
 		want     string
 	}{
-		"no nodes":       {everything, nil, []*v1alpha1.NodePolicy{tunes}, "the cluster has no nodes"},
-		"everywhere":     {everything, nodes(3, other, true), []*v1alpha1.NodePolicy{tunes}, "the node section holds on all 3 nodes"},
-		"on one":         {everything, nodes(1, other, true), []*v1alpha1.NodePolicy{tunes}, "the node section holds on the only node"},
-		"no enforcer":    {everything, nodes(3, other, false), []*v1alpha1.NodePolicy{tunes}, "the node section has no effect: on all 3 nodes there is no node enforcer"},
-		"no policy":      {everything, nodes(3, other, true), nil, "the node section has no effect: on all 3 nodes there is no NodePolicy whose nodeSelector matches"},
-		"of other nodes": {everything, nodes(1, gpu, true), []*v1alpha1.NodePolicy{policy("workers", 0, of("web"))}, "the node section has no effect: on the only node there is no NodePolicy whose nodeSelector matches"},
-		"observed":       {everything, nodes(1, other, true), []*v1alpha1.NodePolicy{observes}, "the node section has no effect: on the only node NodePolicy default holds: its mode Observe writes nothing"},
-		"bounded":        {`{"cpu":{"weight":500}}`, nodes(2, gpu, true), []*v1alpha1.NodePolicy{light}, "the node section holds as it is on 0 of 2 nodes: on all 2 nodes NodePolicy gpu holds: cpu.weight 500 is lowered to 200 (bounds.maxCPUWeight)"},
-		"within a bound": {`{"cpu":{"weight":200}}`, nodes(2, gpu, true), []*v1alpha1.NodePolicy{light}, "the node section holds on all 2 nodes"},
-		"no protection":  {`{"memory":{"protection":"Low"}}`, nodes(1, other, true), []*v1alpha1.NodePolicy{policy("p", 0, bounds(v1alpha1.EnforcementBounds{MaxProtection: v1alpha1.MemoryProtectionNone}))}, "the node section has no effect: on the only node NodePolicy p holds: memory.protection Low is lowered to None (bounds.maxProtection)"},
-		"less of it":     {`{"memory":{"protection":"Min"}}`, nodes(1, other, true), []*v1alpha1.NodePolicy{policy("p", 0, bounds(v1alpha1.EnforcementBounds{MaxProtection: v1alpha1.MemoryProtectionLow}))}, "the node section holds as it is on 0 of 1 nodes: on the only node NodePolicy p holds: memory.protection Min is lowered to Low (bounds.maxProtection)"},
-		"memory is ours": {memory, protectedBy(enforcement.ProtectorPodgrace), []*v1alpha1.NodePolicy{tunes}, "the node section holds on the only node"},
+		"no nodes":                {everything, nil, []*v1alpha1.NodePolicy{tunes}, "the cluster has no nodes"},
+		"everywhere":              {everything, nodes(3, other, true), []*v1alpha1.NodePolicy{tunes}, "the node section holds on all 3 nodes"},
+		"on one":                  {everything, nodes(1, other, true), []*v1alpha1.NodePolicy{tunes}, "the node section holds on the only node"},
+		"no enforcer":             {everything, nodes(3, other, false), []*v1alpha1.NodePolicy{tunes}, "the node section has no effect: on all 3 nodes there is no node enforcer"},
+		"no policy":               {everything, nodes(3, other, true), nil, "the node section has no effect: on all 3 nodes there is no NodePolicy whose nodeSelector matches"},
+		"of other nodes":          {everything, nodes(1, gpu, true), []*v1alpha1.NodePolicy{policy("workers", 0, of("web"))}, "the node section has no effect: on the only node there is no NodePolicy whose nodeSelector matches"},
+		"observed":                {everything, nodes(1, other, true), []*v1alpha1.NodePolicy{observes}, "the node section has no effect: on the only node NodePolicy default holds: its mode Observe writes nothing"},
+		"read-only":               {everything, []enforcement.Node{{Enforcer: true, ReadOnly: true}}, []*v1alpha1.NodePolicy{tunes}, "the node section has no effect: on the only node the node enforcer is installed read-only (" + enforcement.ReadOnlyRemedy + ")"},
+		"read-only, and observed": {everything, []enforcement.Node{{Enforcer: true, ReadOnly: true}}, []*v1alpha1.NodePolicy{observes}, "the node section has no effect: on the only node NodePolicy default holds: its mode Observe writes nothing"},
+		"bounded":                 {`{"cpu":{"weight":500}}`, nodes(2, gpu, true), []*v1alpha1.NodePolicy{light}, "the node section holds as it is on 0 of 2 nodes: on all 2 nodes NodePolicy gpu holds: cpu.weight 500 is lowered to 200 (bounds.maxCPUWeight)"},
+		"within a bound":          {`{"cpu":{"weight":200}}`, nodes(2, gpu, true), []*v1alpha1.NodePolicy{light}, "the node section holds on all 2 nodes"},
+		"no protection":           {`{"memory":{"protection":"Low"}}`, nodes(1, other, true), []*v1alpha1.NodePolicy{policy("p", 0, bounds(v1alpha1.EnforcementBounds{MaxProtection: v1alpha1.MemoryProtectionNone}))}, "the node section has no effect: on the only node NodePolicy p holds: memory.protection Low is lowered to None (bounds.maxProtection)"},
+		"less of it":              {`{"memory":{"protection":"Min"}}`, nodes(1, other, true), []*v1alpha1.NodePolicy{policy("p", 0, bounds(v1alpha1.EnforcementBounds{MaxProtection: v1alpha1.MemoryProtectionLow}))}, "the node section holds as it is on 0 of 1 nodes: on the only node NodePolicy p holds: memory.protection Min is lowered to Low (bounds.maxProtection)"},
+		"memory is ours":          {memory, protectedBy(enforcement.ProtectorPodgrace), []*v1alpha1.NodePolicy{tunes}, "the node section holds on the only node"},
 		"the kubelet's memory": {memory, protectedBy(enforcement.ProtectorKubelet), []*v1alpha1.NodePolicy{tunes},
 			"the node section holds as it is on 0 of 1 nodes: on the only node NodePolicy workers holds: nothing is done for memory.protection (the kubelet protects memory itself, by QoS class (MemoryQoS, memoryReservationPolicy TieredReservation))"},
 		"reset each minute": {`{"memory":{"protection":"Low"}}`, protectedBy(enforcement.ProtectorReset), []*v1alpha1.NodePolicy{tunes},
@@ -274,6 +276,33 @@ func TestReach(t *testing.T) {
 			}
 			if got := enforcement.ReachOf(parse(t, tt.asks), enforcement.Group(tt.nodes, policies)).String(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A Node's conditions say whether it has an enforcer, whether that is read-only, and who protects memory if that is known.
+func TestNodeOf(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		enforced, memory string // reasons; empty: there is no such condition
+		want             enforcement.Node
+	}{
+		"none":       {"", "", enforcement.Node{}},
+		"as planned": {"AsPlanned", "KubeletResets", enforcement.Node{Enforcer: true, Memory: enforcement.ProtectorReset}},
+		"observed":   {enforcement.ReasonObserveOnly, enforcement.ReasonObserveOnly, enforcement.Node{Enforcer: true}},
+		"read-only":  {enforcement.ReasonReadOnly, enforcement.ReasonReadOnly, enforcement.Node{Enforcer: true, ReadOnly: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := &corev1.Node{}
+			for kind, reason := range map[corev1.NodeConditionType]string{enforcement.NodeConditionEnforced: tt.enforced, enforcement.NodeConditionMemoryProtection: tt.memory} {
+				if reason != "" {
+					node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Reason: reason})
+				}
+			}
+			if d := cmp.Diff(tt.want, enforcement.NodeOf(node)); d != "" {
+				t.Error(d)
 			}
 		})
 	}

@@ -11,9 +11,31 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// NodeConditionEnforced of a Node is True while every file that its policy's mode covers holds what was planned, with the reason Observed where it covers none. The node enforcer alone writes it, so that a
-// Node without it has none.
+// NodeConditionEnforced of a Node is True while every file that its policy's mode covers holds what was planned. It is False with ReasonObserveOnly or ReasonReadOnly if the
+// enforcer only observes. The node enforcer alone writes it: a Node without it has no enforcer.
 const NodeConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
+
+// NodeConditionPressure of a Node is True while the node is under pressure by its NodePolicy's thresholds.
+const NodeConditionPressure corev1.NodeConditionType = "PodgracePressure"
+
+// TaintPressure keeps the scheduler from refilling a node under pressure (effect NoSchedule). Its value names the resources.
+const TaintPressure = "podgrace.dev/pressure"
+
+// NodeConditions are all conditions that the node enforcer writes.
+var NodeConditions = []corev1.NodeConditionType{NodeConditionPressure, NodeConditionEnforced, NodeConditionMemoryProtection}
+
+// Reasons of NodeConditionEnforced if nothing that policies ask for is written.
+const (
+	// ReasonObserveOnly: no policy asks for a mode that writes.
+	ReasonObserveOnly = "ObserveOnly"
+	// ReasonReadOnly: a policy asks for it, and the enforcer is installed read-only.
+	ReasonReadOnly = "ReadOnly"
+	// ReasonKubeletUnknown: a policy asks for it, and the kubelet's configuration is not known.
+	ReasonKubeletUnknown = "KubeletConfigUnknown"
+)
+
+// ReadOnlyRemedy is how an enforcer that is installed read-only gets the right to write.
+const ReadOnlyRemedy = "set nodeEnforcer.mode=Enforce with Helm, or add the component nodeenforcer-enforce with kustomize"
 
 // Alike are nodes of a cluster on which the same comes of what is asked for.
 type Alike struct {
@@ -21,6 +43,8 @@ type Alike struct {
 	Policy *v1alpha1.NodePolicy
 	// Enforcer: a node enforcer runs there, or did.
 	Enforcer bool
+	// ReadOnly: that enforcer is installed read-only, and writes nothing whatever the policy asks for.
+	ReadOnly bool
 	// Memory says who protects memory there.
 	Memory MemoryProtector
 	// Nodes is how many they are.
@@ -87,6 +111,9 @@ func (a Alike) Lacks(e *v1alpha1.Enforcement) (why string, none bool) {
 	if a.Policy == nil {
 		return "there is no NodePolicy whose nodeSelector matches", true
 	}
+	if a.ReadOnly && AsksToAct(&a.Policy.Spec) {
+		return fmt.Sprintf("the node enforcer is installed read-only (%s)", ReadOnlyRemedy), true
+	}
 	var lacking []string
 	none = true
 	for _, o := range Under(e, &a.Policy.Spec) {
@@ -109,6 +136,9 @@ func (a Alike) Lacks(e *v1alpha1.Enforcement) (why string, none bool) {
 	}
 	return name + strings.Join(lacking, ", "), none
 }
+
+// AsksToAct reports whether a policy asks for what a read-only enforcer does not do: to write cgroups or to evict pods.
+func AsksToAct(p *v1alpha1.NodePolicySpec) bool { return Writes(p.Mode) || p.Eviction != nil }
 
 func nodes(n, of int) string {
 	switch {
@@ -138,6 +168,8 @@ type Node struct {
 	Labels map[string]string
 	// Enforcer: it has NodeConditionEnforced.
 	Enforcer bool
+	// ReadOnly: that has ReasonReadOnly.
+	ReadOnly bool
 	// Memory is the reason of NodeConditionMemoryProtection.
 	Memory MemoryProtector
 }
@@ -148,9 +180,11 @@ func NodeOf(n *corev1.Node) Node {
 	for _, c := range n.Status.Conditions {
 		switch c.Type {
 		case NodeConditionEnforced:
-			node.Enforcer = true
+			node.Enforcer, node.ReadOnly = true, c.Reason == ReasonReadOnly
 		case NodeConditionMemoryProtection:
-			node.Memory = MemoryProtector(c.Reason)
+			if p := MemoryProtector(c.Reason); slices.Contains(MemoryProtectors, p) { // else it is why nothing is written
+				node.Memory = p
+			}
 		}
 	}
 	return node
@@ -160,7 +194,7 @@ func NodeOf(n *corev1.Node) Node {
 func Group(cluster []Node, policies NodePolicies) []Alike {
 	counts := map[Alike]int{}
 	for _, n := range cluster {
-		counts[Alike{Policy: policies.For(n.Labels), Enforcer: n.Enforcer, Memory: n.Memory}]++
+		counts[Alike{Policy: policies.For(n.Labels), Enforcer: n.Enforcer, ReadOnly: n.ReadOnly, Memory: n.Memory}]++
 	}
 	all := make([]Alike, 0, len(counts))
 	for a, n := range counts {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // index finds in the facts what is asked for again and again, in clusters of thousands of nodes. It is made when it is first needed, of the facts as they are then.
@@ -80,7 +81,7 @@ func (f *Facts) look() *index {
 	}
 	x := &index{
 		names: make(map[string]int, len(f.Nodes)), boots: make(map[string]int, len(f.Nodes)), claims: make(map[string][]string, 2*len(f.Nodes)),
-		void: voided(f.Receipts), standing: map[string][]*v1alpha1.FenceReceipt{}, lies: map[string][]*v1alpha1.FenceReceipt{},
+		void: guard.Voided(f.Receipts), standing: map[string][]*v1alpha1.FenceReceipt{}, lies: map[string][]*v1alpha1.FenceReceipt{},
 		agents: make(map[string]*listed, len(f.Agents)), addresses: map[string][]int{},
 	}
 	for i := range f.Agents {

@@ -31,20 +31,9 @@ func heardSince(before, now string) bool {
 	return false
 }
 
-// voided are the names of the receipts that are void.
-func voided(receipts []v1alpha1.FenceReceipt) map[string]bool {
-	void := map[string]bool{}
-	for i := range receipts {
-		if s := &receipts[i].Spec; s.Class == v1alpha1.EvidenceVoid {
-			void[s.Voids] = true
-		}
-	}
-	return void
-}
-
 // Standing are the receipts that are not void, nor void others.
 func Standing(receipts []v1alpha1.FenceReceipt) []*v1alpha1.FenceReceipt {
-	void := voided(receipts)
+	void := guard.Voided(receipts)
 	var standing []*v1alpha1.FenceReceipt
 	for i := range receipts {
 		if r := &receipts[i]; r.Spec.Class != v1alpha1.EvidenceVoid && !void[r.Name] {
@@ -139,7 +128,7 @@ func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
 		void := v1alpha1.FenceReceipt{
 			ObjectMeta: metav1.ObjectMeta{Name: freeName(r.Name[:min(len(r.Name), 240)]+"-void", facts.Receipts)},
 			Spec: v1alpha1.FenceReceiptSpec{Node: r.Spec.Node.DeepCopy(), Class: v1alpha1.EvidenceVoid, Fence: r.Spec.Fence, Agent: r.Spec.Agent, Machine: r.Spec.Machine.DeepCopy(),
-				Voids: r.Name, Message: message(text)},
+				Voids: r.Name, VoidsUID: r.UID, Message: message(text)},
 		}
 		create = append(create, CreateReceipt{Receipt: void})
 		tell = append(tell, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: message(text)})

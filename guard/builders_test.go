@@ -28,7 +28,7 @@ const (
 	podGC            = "system:serviceaccount:kube-system:pod-garbage-collector"
 	attachDetach     = "system:serviceaccount:kube-system:attachdetach-controller"
 	sharedController = "system:kube-controller-manager"
-	enforcer         = "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
+	enforcer         = "system:serviceaccount:podgrace-node:podgrace-nodeenforcer"
 	repair           = "system:serviceaccount:ops:node-repair"
 	tokenNode        = "authentication.kubernetes.io/node-name"
 )

@@ -11,9 +11,9 @@ import (
 )
 
 // A confirmation is proof by itself: the API server lets only users with the ConfirmVerb write one, and only for the object as it is
-// (confirm-force-delete.podgrace.dev and confirm-off.podgrace.dev in deploy/webhook/policies.yaml). So whoever acts on it later, such as a
-// controller that removes its finalizer, needs no right of its own, and nothing is read from managedFields, which whoever may patch the
-// object can forge.
+// (confirm-force-delete.podgrace.dev and confirm-off.podgrace.dev in deploy/webhook/policies.yaml), and a pod's only if its time is that of the
+// write, give or take clockTolerance, by the API server's clock. So whoever acts on it later, such as a controller that removes its finalizer,
+// needs no right of its own, and nothing is read from managedFields here, which whoever may patch the object can forge later.
 const (
 	// AnnotationConfirmForceDelete on a pod says that somebody accepts that it may run twice. Its value is made by ConfirmPod.
 	AnnotationConfirmForceDelete = "podgrace.dev/confirm-force-delete"
@@ -25,10 +25,11 @@ const (
 const ConfirmVerb = "force-delete"
 
 const (
-	// confirmationLasts is how long a pod's confirmation is valid.
-	confirmationLasts = time.Hour
-	// clockTolerance is how far the clock of the person who confirms may be ahead.
+	// clockTolerance is how far the clock of the person who confirms may be off.
 	clockTolerance = 5 * time.Minute
+	// confirmationLasts is for how long after its time a pod's confirmation is valid: an hour after it was written at most, since its time is at most clockTolerance ahead then.
+	// The match conditions in deploy/webhook/configurations.yaml have both.
+	confirmationLasts = time.Hour - clockTolerance
 )
 
 // ConfirmPod is the value of AnnotationConfirmForceDelete: UID/TIME, so that it expires and does not hold for a replacement of the same name. For a pod
@@ -103,14 +104,14 @@ func confirmationOf(pod *corev1.Pod) (c podConfirmation, ok bool) {
 func (c podConfirmation) void(req Request, facts Facts) string {
 	n, age := facts.Node, facts.Now.Sub(c.at)
 	// A controller may remove the last finalizer late: what counts then is whether the confirmation was valid when the deletion began.
-	if began := req.Pod.DeletionTimestamp; req.Road == RoadFinalizer && began != nil && !began.Time.Before(c.at) {
+	if began := req.Pod.DeletionTimestamp; req.Road == RoadFinalizer && began != nil && began.After(c.at) { // times have whole seconds
 		age = min(age, began.Sub(c.at))
 	}
 	switch {
 	case c.wrong != "":
 		return c.wrong
 	case age > confirmationLasts:
-		return "it is older than an hour"
+		return "it is older than 55 minutes"
 	case age < -clockTolerance:
 		return "it is of a time to come, check the clocks"
 	case c.heard != nil && n.State == NodePresent && n.Heartbeat.After(*c.heard):

@@ -25,8 +25,8 @@ func TestConfirmed(t *testing.T) {
 		rows = append(rows,
 			allowed("confirmed", confirmedAgo(0)),
 			allowed("confirmed, on a ready node as well", ready, confirms("pod-1/2026-11-20T11:30:00Z")),
-			allowed("confirmed an hour ago", confirmedAgo(time.Hour)),
-			denied("confirmed longer ago", void+"it is older than an hour"+accept, confirmedAgo(2*time.Hour)),
+			allowed("confirmed 55 minutes ago", confirmedAgo(55*time.Minute)),
+			denied("confirmed longer ago", void+"it is older than 55 minutes"+accept, confirmedAgo(2*time.Hour)),
 			allowed("by a clock that is a little ahead", confirmedAgo(-5*time.Minute)),
 			denied("by a clock that is far ahead", void+"it is of a time to come, check the clocks"+accept, confirmedAgo(-5*time.Minute-time.Second)),
 			denied("its node was heard of since", void+"node n1 was heard of since"+accept, confirmedAgo(0), heardOf(now.Add(-time.Minute))),
@@ -52,9 +52,11 @@ func TestConfirmedWhenItBegan(t *testing.T) {
 		return func(w *world) { w.req.Pod.DeletionTimestamp = &metav1.Time{Time: now.Add(-ago)} }
 	}
 	testRows(t, []row{
-		{name: "began within the hour", world: dangerous(on(guard.RoadFinalizer), began(2*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Allow, reason: "Confirmed"},
-		{name: "began after the hour", world: dangerous(on(guard.RoadFinalizer), began(time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
-		{name: "began before, and the hour is over", world: dangerous(on(guard.RoadFinalizer), began(3*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "began in time", world: dangerous(on(guard.RoadFinalizer), began(2*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Allow, reason: "Confirmed"},
+		{name: "began too late", world: dangerous(on(guard.RoadFinalizer), began(time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "began before, and its time is over", world: dangerous(on(guard.RoadFinalizer), began(3*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "began in the same second, and its time is over", world: dangerous(on(guard.RoadFinalizer), began(150*time.Minute), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "a second too late", world: dangerous(on(guard.RoadDelete), confirmedAgo(55*time.Minute+time.Second)), verdict: guard.Deny, reason: "Unsafe", says: []string{"its confirmation is void, it is older than 55 minutes"}},
 		{name: "to delete it anew is another one", world: dangerous(on(guard.RoadDelete), began(2*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
@@ -23,14 +24,35 @@ type Fence struct {
 	Volumes []string
 }
 
-// FencesOf are the receipts that count: not those that another one voids.
-func FencesOf(receipts []v1alpha1.FenceReceipt) []Fence {
-	voided := map[string]bool{}
+// Voided returns the names of the receipts that another receipt voids. A receipt of class Void counts only for the receipt that it was written for: one that has the UID that it names and is for
+// the same boot of a node, or for the same pod. So nobody voids a receipt before it exists, or one of a node that they have no right on: the API server checks the right for the node or pod
+// that a receipt is for (deploy/webhook/fencing.yaml).
+func Voided(receipts []v1alpha1.FenceReceipt) map[string]bool {
+	voids := map[string][]*v1alpha1.FenceReceiptSpec{}
 	for i := range receipts {
 		if s := &receipts[i].Spec; s.Class == v1alpha1.EvidenceVoid {
-			voided[s.Voids] = true
+			voids[s.Voids] = append(voids[s.Voids], s)
 		}
 	}
+	void := map[string]bool{}
+	for i := range receipts {
+		r := &receipts[i]
+		if slices.ContainsFunc(voids[r.Name], func(s *v1alpha1.FenceReceiptSpec) bool { return isOf(s, r) }) {
+			void[r.Name] = true
+		}
+	}
+	return void
+}
+
+// isOf reports whether a receipt of class Void was written for a receipt of the name that it has. One without a UID is the fencer's, where an older CustomResourceDefinition dropped the field. A
+// receipt in a file may have none.
+func isOf(void *v1alpha1.FenceReceiptSpec, r *v1alpha1.FenceReceipt) bool {
+	return (void.VoidsUID == "" || r.UID == "" || void.VoidsUID == r.UID) && ptr.Equal(void.Node, r.Spec.Node) && ptr.Equal(void.Pod, r.Spec.Pod)
+}
+
+// FencesOf are the receipts that count: not those that another one voids.
+func FencesOf(receipts []v1alpha1.FenceReceipt) []Fence {
+	voided := Voided(receipts)
 	var all []Fence
 	for i := range receipts {
 		r := &receipts[i]

@@ -76,6 +76,51 @@ func revoked(volumes ...string) guard.Fence {
 	return guard.Fence{Name: "s", NodeUID: "node-1", BootID: "boot-1", Volumes: volumes}
 }
 
+// A receipt is void by one that was written for it alone: not by one from before it existed, nor by one for something else, on which its author may have a right that is lacking here.
+func TestVoided(t *testing.T) {
+	t.Parallel()
+	boot := v1alpha1.BootReference{Name: "n1", UID: "node-1", BootID: "boot-1"}
+	pod := v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "pod-1"}
+	ofNode := v1alpha1.FenceReceiptSpec{Node: &boot, Class: v1alpha1.EvidencePoweredOff}
+	ofPod := v1alpha1.FenceReceiptSpec{Pod: &pod, Class: v1alpha1.EvidenceConfirmed}
+	void := v1alpha1.FenceReceiptSpec{Node: &boot, Class: v1alpha1.EvidenceVoid, Voids: "r", VoidsUID: "r-1"}
+	for name, tc := range map[string]struct {
+		of     v1alpha1.FenceReceiptSpec
+		change func(*v1alpha1.FenceReceiptSpec)
+		want   bool
+	}{
+		"of this receipt":               {ofNode, func(*v1alpha1.FenceReceiptSpec) {}, true},
+		"of this receipt, for a pod":    {ofPod, func(s *v1alpha1.FenceReceiptSpec) { s.Node, s.Pod = nil, &pod }, true},
+		"without a UID":                 {ofNode, func(s *v1alpha1.FenceReceiptSpec) { s.VoidsUID = "" }, true},
+		"of an earlier one of the name": {ofNode, func(s *v1alpha1.FenceReceiptSpec) { s.VoidsUID = "r-0" }, false},
+		"of another name":               {ofNode, func(s *v1alpha1.FenceReceiptSpec) { s.Voids = "q" }, false},
+		"of this receipt, another node": {ofNode, func(s *v1alpha1.FenceReceiptSpec) {
+			s.Node = &v1alpha1.BootReference{Name: "n2", UID: "node-1", BootID: "boot-1"}
+		}, false},
+		"of this receipt, another UID": {ofNode, func(s *v1alpha1.FenceReceiptSpec) {
+			s.Node = &v1alpha1.BootReference{Name: "n1", UID: "node-2", BootID: "boot-1"}
+		}, false},
+		"of this receipt, another boot": {ofNode, func(s *v1alpha1.FenceReceiptSpec) {
+			s.Node = &v1alpha1.BootReference{Name: "n1", UID: "node-1", BootID: "boot-2"}
+		}, false},
+		"of a node's, for a pod": {ofNode, func(s *v1alpha1.FenceReceiptSpec) { s.Node, s.Pod = nil, &pod }, false},
+		"of a pod's, for a node": {ofPod, func(*v1alpha1.FenceReceiptSpec) {}, false},
+		"of a pod's, in another namespace": {ofPod, func(s *v1alpha1.FenceReceiptSpec) {
+			s.Node, s.Pod = nil, &v1alpha1.PodReference{Namespace: "mine", Name: "db-0", UID: "pod-1"}
+		}, false},
+		"of a class that voids nothing": {ofNode, func(s *v1alpha1.FenceReceiptSpec) { s.Class = v1alpha1.EvidenceConfirmed }, false},
+	} {
+		spec := *void.DeepCopy()
+		tc.change(&spec)
+		got := guard.Voided([]v1alpha1.FenceReceipt{
+			{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: spec}, {ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "r-1"}, Spec: tc.of},
+		})
+		if got["r"] != tc.want {
+			t.Errorf("%s: void %t", name, got["r"])
+		}
+	}
+}
+
 // A receipt that another one voids counts for nothing, and neither does the other one.
 func TestFencesOf(t *testing.T) {
 	t.Parallel()

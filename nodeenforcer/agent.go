@@ -276,5 +276,5 @@ func (a *Agent) reportMode(state state.State, mode v1alpha1.NodeMode) {
 		a.Log.Info("NodePolicy in force", "nodePolicy", now.policy, "mode", mode)
 	}
 	a.inForce = &now
-	a.Status.SetUnwritten(status.Unwritten(state.Policy, mode, state.Guessed))
+	a.Status.SetUnwritten(status.UnwrittenIn(state.Policy, mode, a.Mode == v1alpha1.NodeModeObserve, state.Guessed))
 }

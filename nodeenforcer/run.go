@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
@@ -42,9 +43,12 @@ type Options struct {
 	SystemdBus string
 	// RuntimeDir is a folder on a tmpfs, for the ledgers of what is to be restored.
 	RuntimeDir string
-	// Mode instead of the policy's; empty: the policy's.
+	// Mode instead of the policy's; empty: the policy's. In Observe the enforcer is read-only: it takes no right on the node, evicts no pod, and writes only its
+	// conditions of the Node.
 	Mode   v1alpha1.NodeMode
 	DryRun bool
+	// DaemonSet that the enforcer belongs to: if it is deleted, the enforcer removes its taint and conditions when it ends. Zero: they stay.
+	DaemonSet types.NamespacedName
 	// Resync is how often all cgroups are reconciled.
 	Resync time.Duration
 
@@ -67,8 +71,50 @@ type Options struct {
 	Log                         logr.Logger
 }
 
+// readOnly reports whether nothing is written on the node and of its pods, and only conditions of its Node.
+func (o *Options) readOnly() bool { return o.Mode == v1alpha1.NodeModeObserve }
+
+// writes reports whether cgroups are written and pods evicted, if policies ask for it.
+func (o *Options) writes() bool { return !o.DryRun && !o.readOnly() }
+
 // part runs until the context ends.
 type part func(context.Context) error
+
+// reporters are what the node enforcer tells the API server by. Without one they are empty.
+type reporters struct {
+	api    terminate.API
+	keeper *status.NodeUpdater
+	events *status.Events
+	tells  []part
+	leave  func(context.Context)
+}
+
+func (o Options) reporters(sole *repair.Lock) (reporters, error) {
+	r := reporters{api: terminate.Offline{}}
+	if o.API == nil || o.Fixed != nil {
+		return r, nil
+	}
+	clients, err := state.NewClients(o.API)
+	if err != nil {
+		return r, err
+	}
+	r.api = terminate.NewClient(clients.Core, clock.RealClock{})
+	node := &status.Writer{Nodes: clients, Name: o.NodeName, ConditionsOnly: o.readOnly(), Now: time.Now}
+	if !o.DryRun {
+		r.keeper = status.NewNodeUpdater(node, clock.RealClock{}, o.Log)
+		r.leave = (&leaving{sets: clients, node: node, daemonSet: o.DaemonSet, log: o.Log}).leave
+		r.tells = []part{r.keeper.Start}
+	}
+	if o.writes() {
+		writer, err := status.NewEventWriter(clients.Events, clock.RealClock{}, o.Log)
+		if err != nil {
+			return r, err
+		}
+		r.events = status.NewEvents(writer)
+		r.tells = []part{sole.Alone(r.keeper.Start), writer.Start}
+	}
+	return r, nil
+}
 
 // Run runs the node enforcer until the context ends.
 func Run(ctx context.Context, o Options) error {
@@ -84,26 +130,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	metrics := status.NewMetrics(o.Registry)
 	sole := repair.NewLock(o.RuntimeDir, clock.RealClock{}, o.Log)
-	var api terminate.API = terminate.Offline{}
-	var keeper *status.NodeUpdater
-	var events *status.Events
-	var tells []part
-	if o.API != nil && o.Fixed == nil {
-		clients, err := state.NewClients(o.API)
-		if err != nil {
-			return err
-		}
-		api = terminate.NewClient(clients.Core, clock.RealClock{})
-		if !o.DryRun {
-			keeper = status.NewNodeUpdater(&status.Writer{Nodes: clients, Name: o.NodeName, Now: time.Now}, clock.RealClock{}, o.Log)
-			writer, err := status.NewEventWriter(clients.Events, clock.RealClock{}, o.Log)
-			if err != nil {
-				return err
-			}
-			events = status.NewEvents(writer)
-			tells = []part{sole.Alone(keeper.Start), writer.Start}
-		}
+	r, err := o.reporters(sole)
+	if err != nil {
+		return err
 	}
+	api, keeper, events, tells, leave := r.api, r.keeper, r.events, r.tells, r.leave
 	contained := &ledger.Ledger{File: filepath.Join(o.RuntimeDir, "contained.json"), Folder: filepath.Join(o.RuntimeDir, "contained")}
 	terminator := terminate.New(terminate.Config{
 		API: api, Cgroups: cgroups, Processes: terminate.Host{Proc: o.Machine.ProcRoot}, Ledger: contained,
@@ -112,7 +143,7 @@ func Run(ctx context.Context, o Options) error {
 	pulses := status.NewPulses(clock.RealClock{})
 	agent := &Agent{
 		Rounding: pulses.Round.Begin,
-		Source:   source, Machine: o.Machine, Mode: o.Mode, Resync: o.Resync, Bus: o.SystemdBus, DryRun: o.DryRun, UndoFile: filepath.Join(o.RuntimeDir, "written"),
+		Source:   source, Machine: o.Machine, Mode: o.Mode, Resync: o.Resync, Bus: o.SystemdBus, DryRun: !o.writes(), UndoFile: filepath.Join(o.RuntimeDir, "written"),
 		Contained: func(path string) bool {
 			return slices.ContainsFunc(terminator.Victims(), func(s terminate.VictimStatus) bool { return s.Contained && s.Path == path })
 		},
@@ -123,12 +154,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	relief := &evictor.Evictor{
 		Stepping: pulses.Step.Begin,
-		Source:   source, Paths: o.Machine.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: o.DryRun, ReleasingFile: filepath.Join(o.RuntimeDir, "releasing.json"),
+		Source:   source, Paths: o.Machine.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: !o.writes(), Untriggered: o.readOnly(), ReleasingFile: filepath.Join(o.RuntimeDir, "releasing.json"),
 		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
 	}
 	ready := agent.Ready
 	writers := []part{agent.Run, relief.Run, terminator.Run}
-	if !o.DryRun {
+	if o.writes() {
 		defer sole.Release()
 		ready = func() error { return cmp.Or(sole.Ready(), agent.Ready()) }
 		for i, run := range writers {
@@ -142,13 +173,16 @@ func Run(ctx context.Context, o Options) error {
 	}
 	// What runs: the source of the state, the reconciliation of cgroups, the eviction loop, the termination of victims, reports, servers.
 	parts := slices.Concat([]part{source.Start}, writers, tells, servers)
-	group, ctx := errgroup.WithContext(ctx)
+	group, running := errgroup.WithContext(ctx)
 	for _, run := range parts {
-		group.Go(func() error { return run(ctx) })
+		group.Go(func() error { return run(running) })
 	}
-	o.Log.Info("enforcing", "node", o.NodeName, "cgroupVersion", o.Machine.Version, "podsFrom", podsFrom(o.Fixed), "dryRun", o.DryRun)
+	o.Log.Info("enforcing", "node", o.NodeName, "cgroupVersion", o.Machine.Version, "podsFrom", podsFrom(o.Fixed), "dryRun", o.DryRun, "readOnly", o.readOnly())
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("enforce node %s: %w", o.NodeName, err)
+	}
+	if leave != nil && o.DaemonSet.Name != "" && (o.readOnly() || sole.Held()) {
+		leave(ctx)
 	}
 	return nil
 }

@@ -18,7 +18,10 @@ import (
 // offline the answer must be the same.
 const kubeSystem = metav1.NamespaceSystem
 
-// Exempt are the namespaces that no policy is for: kube-system, Podgrace's own, and those that were excluded when it was installed. What the API server asks and judges
+// NodeNamespace is the namespace of the node enforcer (deploy/nodeenforcer). It is exempt as Podgrace's own is.
+const NodeNamespace = "podgrace-node"
+
+// Exempt are the namespaces that no policy is for: kube-system, Podgrace's own, the node enforcer's, and those that were excluded when it was installed. What the API server asks and judges
 // is selected by the same (Selector and Condition). The zero value is kube-system alone, as offline where nobody knows where Podgrace runs.
 type Exempt struct {
 	own string
@@ -41,7 +44,7 @@ func (e Exempt) Excluding(patterns ...string) (Exempt, error) {
 			prefixes.Insert(prefix)
 		case many || len(validation.IsDNS1123Label(pattern)) > 0:
 			errs = append(errs, fmt.Errorf("%q is neither the name of a namespace nor the beginning of names up to a dash, such as openshift-*", pattern))
-		case pattern != kubeSystem && pattern != e.own:
+		case !e.always(pattern):
 			names.Insert(pattern)
 		}
 	}
@@ -50,15 +53,20 @@ func (e Exempt) Excluding(patterns ...string) (Exempt, error) {
 }
 
 // ExcludeUsage tells what the flag --exclude-namespaces of programs takes.
-const ExcludeUsage = "namespaces that no policy is for, beside kube-system and Podgrace's own: names, and beginnings up to a dash, such as openshift-*; " +
+const ExcludeUsage = "namespaces that no policy is for, beside kube-system and Podgrace's own two: names, and beginnings up to a dash, such as openshift-*; " +
 	"the same as the webhook configurations leave out (value excludedNamespaces of the chart)"
 
 // Own is the namespace that Podgrace runs in; empty: nowhere.
 func (e Exempt) Own() string { return e.own }
 
-// Has says whether a namespace is one of them. An empty name is nobody's namespace.
+// Has reports whether a namespace is one of them. An empty name is nobody's namespace.
 func (e Exempt) Has(namespace string) bool {
-	return namespace != "" && (namespace == kubeSystem || namespace == e.own) || e.By(namespace) != ""
+	return namespace != "" && e.always(namespace) || e.By(namespace) != ""
+}
+
+// always reports whether a namespace is exempt without being excluded.
+func (e Exempt) always(namespace string) bool {
+	return namespace == kubeSystem || namespace == e.own || e.own != "" && namespace == NodeNamespace
 }
 
 // By is the pattern by which a namespace was excluded; empty: it was not.
@@ -90,8 +98,10 @@ const ExemptCondition = "not-excluded"
 // evaluated for each request that the selector lets through.
 func (e Exempt) Selector() *metav1.LabelSelector {
 	values := []string{kubeSystem}
-	if e.own != "" && e.own != kubeSystem {
-		values = append(values, e.own)
+	for _, own := range []string{e.own, NodeNamespace} {
+		if e.own != "" && !slices.Contains(values, own) {
+			values = append(values, own)
+		}
 	}
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: append(values, e.names...)},

@@ -74,7 +74,7 @@ func (p Protection) exclusiveVolume(v *corev1.Volume, claims Claims) string {
 			return fmt.Sprintf("the access mode of its claim %s is not known", name)
 		}
 		if claim.Recreated {
-			return fmt.Sprintf("its claim %s was recreated after it started, so that the access mode of the volume that it has is not known", name)
+			return fmt.Sprintf("its claim %s was not there before it started, so that the access mode of the volume that it has is not known", name)
 		}
 		if mode, ok := Exclusive(claim.Modes); ok {
 			return fmt.Sprintf("its claim %s is %s", name, mode)
@@ -147,8 +147,8 @@ type Claim struct {
 	Modes []corev1.PersistentVolumeAccessMode
 	// Block: its volumeMode is Block.
 	Block bool
-	// Recreated: it was created after the pod started, so that it is not the claim whose volume the pod uses: somebody deleted that one and removed its
-	// finalizer. What this one says of access modes counts for nothing.
+	// Recreated: it may have been created after the pod started, and then it is not the claim whose volume the pod uses: somebody deleted that one and removed
+	// its finalizer. The access modes of this one count for nothing.
 	Recreated bool
 	// Volume is the name of the PersistentVolume that it is bound to; empty: unknown.
 	Volume string
@@ -167,7 +167,9 @@ func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
 			started = c.LastTransitionTime.Time
 		}
 	}
-	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Volume: claim.Spec.VolumeName, Recreated: !started.IsZero() && claim.CreationTimestamp.After(started)}
+	// Stored times have whole seconds: a claim of the second in which the pod started may be either, and counts as the recreated one.
+	recreated := !started.IsZero() && !claim.CreationTimestamp.Time.Before(started)
+	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Volume: claim.Spec.VolumeName, Recreated: recreated}
 }
 
 // ClaimNames returns the names of the PersistentVolumeClaims that the pod names.

@@ -75,6 +75,35 @@ var podSet = schema.GroupKind(PodSets)
 
 var ownedByPodSet = has(OfPodSet)
 
+// Pods are not protected for their ResourceClaims, as docs/removal-guard.md says under "What is protected": whether a device has one user is known to its driver alone. A policy that protects all
+// pods protects these.
+func TestResourceClaimsProtectNoPod(t *testing.T) {
+	t.Parallel()
+	device := has(func(p *corev1.Pod) {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu-0")}, {Name: "nic", ResourceClaimTemplateName: new("nic")}}
+		p.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}, {Name: "nic"}}}}}
+	})
+	for name, tt := range map[string]struct {
+		options []option
+		want    string
+	}{
+		"a bare pod":      {[]option{unowned, device}, ""},
+		"a Job's":         {[]option{ownedBy("Job", "train"), device}, ""},
+		"a StatefulSet's": {[]option{device}, "it is a pod of StatefulSet db"},
+		"its kind named":  {[]option{owners(schema.GroupKind{Group: "apps", Kind: "Job"}), ownedBy("Job", "train"), device}, "it is a pod of Job train"},
+	} {
+		g := database(tt.options...)
+		if got := g.protect.Why(g.pod, g.claims); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	g := database(unowned, device, protectAll)
+	removal := policy.Removal{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalDeny, Protect: g.protect}
+	if got := removal.ProtectedBy(g.pod, g.claims); len(got) != 1 {
+		t.Errorf("protect: All: %v", got)
+	}
+}
+
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	const once, oncePod, many, readOnly = corev1.ReadWriteOnce, corev1.ReadWriteOncePod, corev1.ReadWriteMany, corev1.ReadOnlyMany
@@ -138,7 +167,7 @@ func TestWhy(t *testing.T) {
 		{"a pod without a name, and so without a hostname", []option{unowned, func(g *guarded) { g.pod.Name = "" }}, ""},
 		{"a claim that was recreated", []option{unowned, claims("data"), func(g *guarded) {
 			g.claims = policy.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Recreated: true}}
-		}}, "its claim data was recreated after it started, so that the access mode of the volume that it has is not known"},
+		}}, "its claim data was not there before it started, so that the access mode of the volume that it has is not known"},
 		{"a disk that is no claim", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}})}, "its volume x (iscsi) may be written to by one node only"},
 		{"a disk that is only read", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{ReadOnly: true}})}, ""},
 		{"Fibre Channel", []option{unowned, volume(corev1.VolumeSource{FC: &corev1.FCVolumeSource{}})}, "its volume x (fc) may be written to by one node only"},
@@ -188,7 +217,7 @@ func volume(source corev1.VolumeSource) option {
 	}
 }
 
-// TestClaimOf: a claim that is younger than its pod's start is another one than the pod's.
+// TestClaimOf: a claim that is younger than its pod's start is another one than the pod's. One of the same second may be.
 func TestClaimOf(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) metav1.Time { return metav1.Date(2026, 11, 20, 12, minute, 0, 0, time.UTC) }
@@ -202,7 +231,10 @@ func TestClaimOf(t *testing.T) {
 		"never started":                                 {corev1.PodStatus{}, false},
 		"not scheduled yet":                             {corev1.PodStatus{Conditions: scheduled(corev1.ConditionFalse, at(1))}, false},
 		"started later":                                 {corev1.PodStatus{StartTime: new(at(31))}, false},
-		"started in that second":                        {corev1.PodStatus{StartTime: new(at(30))}, false},
+		"started in that second":                        {corev1.PodStatus{StartTime: new(at(30))}, true},
+		"scheduled in that second":                      {corev1.PodStatus{Conditions: scheduled(corev1.ConditionTrue, at(30))}, true},
+		"scheduled before, started in that second":      {corev1.PodStatus{StartTime: new(at(30)), Conditions: scheduled(corev1.ConditionTrue, at(29))}, true},
+		"scheduled in that second, started later":       {corev1.PodStatus{StartTime: new(at(31)), Conditions: scheduled(corev1.ConditionTrue, at(30))}, false},
 		"started before":                                {corev1.PodStatus{StartTime: new(at(29))}, true},
 		"scheduled before":                              {corev1.PodStatus{Conditions: scheduled(corev1.ConditionTrue, at(29))}, true},
 		"its kubelet's clock is behind":                 {corev1.PodStatus{StartTime: new(at(1)), Conditions: scheduled(corev1.ConditionTrue, at(31))}, false},

@@ -45,6 +45,19 @@ func (r Removal) Guards() bool {
 	return r.Unknown || len(r.Names) > 0 && r.ForceDelete != v1alpha1.RemovalAllow
 }
 
+// Denies reports whether unsafe removals are refused: a policy denies, or the policies could not be read.
+func (r Removal) Denies() bool {
+	return r.Unknown || len(r.Names) > 0 && r.ForceDelete == v1alpha1.RemovalDeny
+}
+
+// ActorsOfDenying returns the users that all policies that deny allow by name; none if no policy denies.
+func (r Removal) ActorsOfDenying() []string {
+	if !r.Denies() {
+		return nil
+	}
+	return slices.Clone(r.AllowedActors)
+}
+
 // ActorsOfAll returns the users that all policies that deny or warn allow by name; where none denies or warns, those that all others allow.
 func (r Removal) ActorsOfAll() []string {
 	actors := slices.Clone(r.AllowedActors)

@@ -316,7 +316,7 @@ func (w *workshop) testImages(t *testing.T) {
 
 // Chart and install.yaml name the images by their digests, and no other image.
 func (w *workshop) testManifests(t *testing.T) {
-	rendered, err := output(t.Context(), filepath.Join(w.root, "e2e", "deploy"), "go", "tool", "helm", "template", "podgrace", filepath.Join(w.out, w.chartFile()), "--namespace=podgrace-system", "--set=fencer.enabled=true,volumeLock.enabled=true")
+	rendered, err := output(t.Context(), filepath.Join(w.root, "e2e", "deploy"), "go", "tool", "helm", "template", "podgrace", filepath.Join(w.out, w.chartFile()), "--namespace=podgrace-system", "--set=nodeEnforcer.enabled=true,fencer.enabled=true,volumeLock.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func (w *workshop) testManifests(t *testing.T) {
 		names []string
 	}{
 		"chart":        {rendered, []string{"webhook", "nodeenforcer", "fencer", "volumelock"}},
-		"install.yaml": {string(w.read(t, "install.yaml")), []string{"webhook", "nodeenforcer"}},
+		"install.yaml": {string(w.read(t, "install.yaml")), []string{"webhook"}},
 	} {
 		found := map[string]bool{}
 		for line := range strings.Lines(test.text) {

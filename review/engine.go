@@ -88,11 +88,11 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 // SetExempt has the engine leave these namespaces alone, as a cluster does where they are excluded.
 func (e *Engine) SetExempt(exempt policy.Exempt) (err error) {
 	var own rules
-	ofAll := e.Policies.Policies().RemovalOfAll()
-	if own.webhooks, err = apiserver.NewWebhooks(ofAll, exempt); err != nil {
+	inForce := e.Policies.Policies()
+	if own.webhooks, err = apiserver.NewWebhooks(inForce, exempt); err != nil {
 		return err
 	}
-	if own.policies, err = apiserver.NewPolicies(ofAll, exempt); err != nil {
+	if own.policies, err = apiserver.NewPolicies(inForce, exempt); err != nil {
 		return err
 	}
 	e.Exempt, e.rules = exempt, own

@@ -79,7 +79,7 @@ func (e *Engine) RemarkGrants(documents []*manifest.Document) []Remark {
 	for _, x := range e.exceptions() {
 		if reason, _ := x.State(e.Policies.Policies(), e.now()); reason == v1alpha1.ReasonInForce && own.Has(x.Key()) {
 			remarks = append(remarks, Remark{Exception: x.Key(), Message: fmt.Sprintf(
-				"granted by %s according to the file itself, whose author may have written that: it counts here. In the cluster its own grant counts (kubectl get policyexceptions -n %s %s)", x.GrantedBy, x.Namespace, x.Name)})
+				"granted by %s according to the file itself, whose author may have written that: it counts here. In the cluster its own grant counts (kubectl get policyexceptions.podgrace.dev -n %s %s)", x.GrantedBy, x.Namespace, x.Name)})
 		}
 	}
 	return remarks

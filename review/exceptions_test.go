@@ -93,7 +93,7 @@ func TestGrantsOfManifests(t *testing.T) {
 		"of a manifest, asked":   {asked + "}", true, false, "", ""},
 		"of a manifest, changed": {grantedOne, true, false, "", ""},
 		"that names no namespace": {strings.Replace(grantedTwo, "namespace: shop, ", "", 1), true, false, "shop",
-			"kubectl get policyexceptions -n shop batch"},
+			"kubectl get policyexceptions.podgrace.dev -n shop batch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := Read(&input.Reader{Stdin: strings.NewReader(tc.exception)}, "-")

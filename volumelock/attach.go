@@ -242,6 +242,9 @@ func (x *attaching) gated() *Decision {
 
 // sameVolume refuses a PersistentVolume that was made anew, maybe for another volume: the lock by which it is attached is the old one's, and so is the volume that the kubelet mounts which
 // waits for this VolumeAttachment, by whose name it finds it.
+//
+// Times have whole seconds. A VolumeAttachment of the second in which its PersistentVolume was created is ordinary (a volume is provisioned and attached at once), so it counts as the later one.
+// Only who may write PersistentVolumes could make use of that, by one of the same volumeHandle.
 func (x *attaching) sameVolume() *Decision {
 	lock, source := x.a.Annotations[v1alpha1.AnnotationVolumeLock], x.Volume.Spec.CSI
 	switch same := x.a.Name == AttachmentName(source.Driver, source.VolumeHandle, x.a.Spec.NodeName) && !x.a.CreationTimestamp.Before(&x.Volume.CreationTimestamp); {

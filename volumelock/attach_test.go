@@ -137,6 +137,10 @@ func TestAttach(t *testing.T) {
 			elsewhere(f)
 			f.Lock, f.Volume.CreationTimestamp = nil, metav1.NewTime(f.Attachment.CreationTimestamp.Add(time.Second))
 		}, "VolumeChanged", "say attached: false", "", false},
+		"the PersistentVolume was made in the same second": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Lock, f.Volume.CreationTimestamp = nil, f.Attachment.CreationTimestamp
+		}, "Taken", "take", "", false},
 		"the PersistentVolume was made anew, of what nobody holds": {func(f *volumelock.AttachFacts) {
 			f.Lock, f.Volume.CreationTimestamp = nil, metav1.NewTime(now)
 		}, "VolumeChanged", "say attached: false", "", true},

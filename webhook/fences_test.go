@@ -41,20 +41,26 @@ func TestFenceReceipts(t *testing.T) {
 		return &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{
 			Pod: &v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: uid}, Class: v1alpha1.EvidenceConfirmed}}
 	}
-	void := &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceVoid, Voids: "r"}}
+	void := &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1alpha1.FenceReceiptSpec{
+		Node: &v1alpha1.BootReference{Name: "n1", UID: "node-uid", BootID: "boot"}, Class: v1alpha1.EvidenceVoid, Voids: "r"}}
+	early := void.DeepCopy()
+	early.Spec.VoidsUID = "of-another"
+	known := boot("node-uid", "boot", guard.ConfirmOff(node, nil))
+	known.UID = "receipt-uid"
 	heard := guard.ConfirmOff(node, nil)
 	for name, tc := range map[string]struct {
 		receipts []client.Object
 		allowed  bool
 	}{
-		"none":                    {nil, false},
-		"this pod":                {[]client.Object{ofPod("pod-uid")}, true},
-		"its predecessor":         {[]client.Object{ofPod("another")}, false},
-		"this boot of its node":   {[]client.Object{boot("node-uid", "boot", heard)}, true},
-		"heard of since":          {[]client.Object{boot("node-uid", "boot", "node-uid/boot//")}, false},
-		"void":                    {[]client.Object{boot("node-uid", "boot", heard), void}, false},
-		"an earlier boot":         {[]client.Object{boot("node-uid", "earlier", heard)}, false},
-		"a node of the same name": {[]client.Object{boot("another", "boot", heard)}, false},
+		"none":                     {nil, false},
+		"this pod":                 {[]client.Object{ofPod("pod-uid")}, true},
+		"its predecessor":          {[]client.Object{ofPod("another")}, false},
+		"this boot of its node":    {[]client.Object{boot("node-uid", "boot", heard)}, true},
+		"heard of since":           {[]client.Object{boot("node-uid", "boot", "node-uid/boot//")}, false},
+		"void":                     {[]client.Object{boot("node-uid", "boot", heard), void}, false},
+		"voided before it existed": {[]client.Object{known, early}, true},
+		"an earlier boot":          {[]client.Object{boot("node-uid", "earlier", heard)}, false},
+		"a node of the same name":  {[]client.Object{boot("another", "boot", heard)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			informers := cluster(append(tc.receipts, namespace("shop"), node)...)

@@ -36,6 +36,38 @@ func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) (De
 	return e.tell(req, removal), nil
 }
 
+// ValidateOpenRemoval decides about /validate-open-removal: the same requests where nothing fails closed. Policies that warn judge here, and policies that deny
+// in a namespace that the leader has not seen yet. A request that can't be judged passes with a warning.
+func (e *Engine) ValidateOpenRemoval(ctx context.Context, req admission.Request) (Decision, error) {
+	r, err := e.removalRequest(ctx, req)
+	if r == nil && err == nil {
+		return Decision{}, nil
+	}
+	var removal Removal
+	if err == nil {
+		removal, err = e.judgeOpen(ctx, r)
+	}
+	if err != nil {
+		if e.Offline {
+			return Decision{}, err
+		}
+		return e.missed(PathOpenRemoval, "this removal was not judged", err), nil
+	}
+	return e.tell(req, removal), nil
+}
+
+// errPolicies is the error of a removal that would be refused only because the policies could not be read.
+var errPolicies = errors.New("the policies could not be read")
+
+// judgeOpen is judge where nothing fails closed: unread policies refuse nothing.
+func (e *Engine) judgeOpen(ctx context.Context, r *guard.Request) (Removal, error) {
+	removal, err := e.judge(ctx, r)
+	if err == nil && removal.Verdict == guard.Deny && removal.Policy.Unknown {
+		err = errPolicies
+	}
+	return removal, err
+}
+
 // MutateEvictions decides about /mutate-evictions. An eviction that would be refused gets a grace period instead where the policy says so (guard.Raise).
 // An eviction with grace period 0 that does not is left to ValidateRemoval. Any other (of a drain, for instance) is judged here alone, so that it costs one
 // call: it has to be judged, because the pod's own grace period may be 0, or a force delete of it may have begun, which takes a read of the pod.
@@ -48,12 +80,12 @@ func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) (d 
 	if err != nil {
 		return e.unreadEviction(plain, err)
 	}
-	removal, err := e.judge(ctx, r)
+	removal, err := e.judgeOpen(ctx, r)
 	if err != nil {
-		if plain {
+		if plain && errors.Is(err, errNotReady) && e.guarding(ctx, &guard.Facts{}, r, e.Policies.Policies()).Denies() {
 			return d, err
 		}
-		return d, nil // as above
+		return e.unreadEviction(plain, err)
 	}
 	if seconds, raised := guard.Raise(*r, removal.Facts, removal.Decision); raised {
 		return raiseEviction(req, r.Pod, seconds), nil
@@ -93,12 +125,13 @@ func ofThisPod(req admission.Request, r Removal, now time.Time, d *Decision) {
 	}
 }
 
-// unreadEviction decides about an eviction whose pod could not be read. If the pod does not exist the API server itself says so. Otherwise a plain eviction
-// (without grace period 0) is allowed, as while the webhook is away: it would remove hardly any pod at once, and a failed read must not stop drains.
-// Offline it is refused, since no drain waits there.
+// unreadEviction decides about an eviction that can't be judged, such as one whose pod could not be read. If the pod does not exist the API server itself
+// says so. Otherwise a plain eviction (without grace period 0) is allowed, as while the webhook is down: it would remove hardly any pod at once, and a failed
+// read must not stop drains. Offline it is refused, since no drain waits there. One without a grace period is left to ValidateRemoval.
 func (e *Engine) unreadEviction(plain bool, err error) (Decision, error) {
+	unread := errors.Is(err, errLookup) || errors.Is(err, errNotReady) || errors.Is(err, errPolicies)
 	switch {
-	case !plain || !errors.Is(err, errLookup) || apierrors.IsNotFound(err):
+	case !plain || !unread || apierrors.IsNotFound(err):
 		return Decision{}, nil
 	case e.Offline:
 		return Decision{}, err

@@ -602,7 +602,7 @@ func TestRemovalConfirmed(t *testing.T) {
 		"confirmed":                 {silentCluster(), dbPod(confirmed), true, ""},
 		"half-done, reviewed again": {silentCluster(), dbPod(confirmed, halfDone), true, ""},
 		"not confirmed":             {silentCluster(), dbPod(), false, "kubectl podgrace confirm -n shop db-0, and repeat"},
-		"confirmed long ago":        {silentCluster(), dbPod(confirmedAgo(2 * time.Hour)), false, "its confirmation is void, it is older than an hour"},
+		"confirmed long ago":        {silentCluster(), dbPod(confirmedAgo(2 * time.Hour)), false, "its confirmation is void, it is older than 55 minutes"},
 		"heard of since":            {back, dbPod(confirmed), false, "its confirmation is void, node n1 was heard of since"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -789,7 +789,7 @@ func TestExemptWhilePoliciesCantBeRead(t *testing.T) {
 	detach := func(user string) admission.Request {
 		return removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment()), by(user))
 	}
-	const controller, enforcer = "system:serviceaccount:kube-system:attachdetach-controller", "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
+	const controller, enforcer = "system:serviceaccount:kube-system:attachdetach-controller", "system:serviceaccount:podgrace-node:podgrace-nodeenforcer"
 	fromNode := func(r *admission.Request) {
 		r.UserInfo.Extra = map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/node-name": {"n1"}}
 	}
@@ -961,7 +961,7 @@ func TestWarningBesideDenying(t *testing.T) {
 // TestMutateEvictions: a grace period of 0 is raised where it would be refused, where the policy wants it, and where raising
 // makes a difference. What is raised then passes validation as no force delete.
 func TestMutateEvictions(t *testing.T) {
-	const enforcer = "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
+	const enforcer = "system:serviceaccount:podgrace-node:podgrace-nodeenforcer"
 	for name, tc := range map[string]struct {
 		request admission.Request
 		pod     *corev1.Pod
@@ -1176,7 +1176,7 @@ func TestOrdinaryEvictionReadsItsPodAlone(t *testing.T) {
 }
 
 // A plain eviction whose pod can't be read goes on, as it does while the webhook is away; offline, where nobody waits, it is refused. One that
-// would remove its pod at once and can't be judged is refused.
+// would remove its pod at once and can't be judged is refused only if a policy that this replica knows denies.
 func TestPlainEvictionUnjudged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		live    client.Reader
@@ -1184,14 +1184,19 @@ func TestPlainEvictionUnjudged(t *testing.T) {
 		code    int32 // 0: allowed
 		says    string
 	}{
-		"gone: the API server says so":        {silentCluster(), false, 0, ""},
-		"the API server is away":              {away(), false, 0, "podgrace: this eviction was not judged: look up the pod of the eviction: read pod shop/db-0: connection refused"},
-		"offline":                             {away(), true, http.StatusServiceUnavailable, "read pod shop/db-0"},
-		"own grace 0, and it knows no policy": {silentCluster(dbPod(ownGrace(0))), false, http.StatusServiceUnavailable, "does not know the cluster yet; try again"},
+		"gone: the API server says so":             {silentCluster(), false, 0, ""},
+		"the API server is away":                   {away(), false, 0, "podgrace: this eviction was not judged: look up the pod of the eviction: read pod shop/db-0: connection refused"},
+		"offline":                                  {away(), true, http.StatusServiceUnavailable, "read pod shop/db-0"},
+		"own grace 0, and it has just started":     {silentCluster(dbPod(ownGrace(0))), false, http.StatusServiceUnavailable, "does not know the cluster yet; try again"},
+		"own grace 0, and it knows only a warning": {silentCluster(dbPod(ownGrace(0))), false, 0, "podgrace: this eviction was not judged: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
+			warns := strings.HasSuffix(name, "only a warning")
 			e := guardedEngine(t, tc.live)
+			if warns {
+				e = guardedEngine(t, tc.live, guarding(func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalWarn }))
+			}
 			e.Offline = tc.offline
 			e.Metrics, e.Ready = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100}), func() bool { return false }
 			got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(evictionBare))
@@ -1199,7 +1204,7 @@ func TestPlainEvictionUnjudged(t *testing.T) {
 				t.Errorf("got %+v, %q", got, message(got))
 			}
 			missed := 0
-			if name == "the API server is away" {
+			if warns || name == "the API server is away" {
 				missed = 1
 			}
 			if diff := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
@@ -1384,7 +1389,7 @@ func TestRemovalFactsAreCurrent(t *testing.T) {
 		says            string
 	}{
 		"the namespace was labelled since": {cluster(unlabelled), silentCluster(), dbPod(), "it is a pod of StatefulSet db"},
-		"the claim was recreated since":    {cluster(namespace("shop"), old), silentCluster(claim), dbPod(claiming), "its claim data was recreated after it started"},
+		"the claim was recreated since":    {cluster(namespace("shop"), old), silentCluster(claim), dbPod(claiming), "its claim data was not there before it started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, tc.informers, tc.live, policy)

@@ -15,6 +15,7 @@ const (
 	PathValidatePods      = "/validate-pods"
 	PathValidateWorkloads = "/validate-workloads"
 	PathValidateRemoval   = "/validate-removal"
+	PathOpenRemoval       = "/validate-open-removal"
 	PathValidatePolicies  = "/validate-policies"
 	PathValidatePodGroups = "/validate-pod-groups"
 	PathMutateEvictions   = "/mutate-evictions"
@@ -29,6 +30,7 @@ func (e *Engine) Handlers() map[string]Handler {
 		PathValidatePods:      e.ValidatePods,
 		PathValidateWorkloads: e.ValidateWorkloads,
 		PathValidateRemoval:   e.ValidateRemoval,
+		PathOpenRemoval:       e.ValidateOpenRemoval,
 		PathValidatePolicies:  e.ValidatePolicies,
 		PathValidatePodGroups: e.ValidatePodGroups,
 		PathMutateEvictions:   e.MutateEvictions,

@@ -131,7 +131,7 @@ type FenceMachine struct {
 
 // RedfishAgent is how to speak to BMCs by Redfish (DMTF DSP0266).
 type RedfishAgent struct {
-	// Secret in the fencer's namespace, with username, password and, to verify the BMCs by, ca.crt.
+	// Secret in the namespace podgrace-fencing, with username, password and, to verify the BMCs by, ca.crt.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -152,7 +152,7 @@ type ExecAgent struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="!('action' in self) && !('password' in self)",message="action is the fencer's to say, and password belongs in the Secret"
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Secret in the fencer's namespace, each key of which is a parameter as well.
+	// Secret in the namespace podgrace-fencing, each key of which is a parameter as well.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Secret string `json:"secret,omitempty"`
@@ -165,7 +165,7 @@ type WebhookAgent struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="it must be an https URL"
 	URL string `json:"url"`
-	// Secret in the fencer's namespace, with token and, to verify the service by, ca.crt.
+	// Secret in the namespace podgrace-fencing, with token and, to verify the service by, ca.crt.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

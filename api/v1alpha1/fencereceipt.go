@@ -7,7 +7,7 @@ import (
 
 // FenceReceipt is the proof that all processes of one boot of a node, or of one pod, can do no more harm. Only the fencer, and who has the verb force-delete on nodes,
 // can make one, and nobody can change one. When it was observed is its creationTimestamp. The removal guard lets go what it proves. One that turned out to be wrong is
-// voided by another one (spec.voids).
+// voided by another one (spec.voids), which takes the same verb, and so does deleting that one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=podgrace
@@ -45,6 +45,7 @@ type FenceReceiptList struct {
 // +kubebuilder:validation:XValidation:rule="(self.class == 'StorageRevoked') == (has(self.volumes) && self.volumes.size() > 0)",message="volumes are what was revoked, where the class is StorageRevoked",fieldPath=".volumes"
 // +kubebuilder:validation:XValidation:rule="has(self.node) && self.class != 'Void' ? has(self.lastSign) && self.lastSign.startsWith(self.node.uid + '/' + self.node.bootID + '/') : !has(self.lastSign)",message="lastSign is UID/BOOT/HEARTBEAT/LEASE of that boot: a receipt for a node says until when it was heard of",fieldPath=".lastSign"
 // +kubebuilder:validation:XValidation:rule="(self.class == 'Void') == has(self.voids)",message="voids is the receipt that is void, where the class is Void",fieldPath=".voids"
+// +kubebuilder:validation:XValidation:rule="self.class == 'Void' || !has(self.voidsUID)",message="voidsUID is the UID of the receipt that is void, where the class is Void",fieldPath=".voidsUID"
 type FenceReceiptSpec struct {
 	// Node and which boot of it.
 	// +optional
@@ -94,6 +95,10 @@ type FenceReceiptSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Voids string `json:"voids,omitempty"`
+	// VoidsUID is the UID of that receipt. A receipt of that name with another UID, or for another node or pod than this one, is not void by it.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(self) >= 1 && size(self) <= 64",message="a UID has from 1 to 64 characters"
+	VoidsUID types.UID `json:"voidsUID,omitempty"`
 	// Message says the same in words.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

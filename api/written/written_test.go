@@ -119,7 +119,8 @@ func TestLossOfAnyNewFieldIsNoticed(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for kind, spec := range map[string]any{"podpolicies": v1alpha1.PodPolicySpec{}, "fencepolicies": v1alpha1.FencePolicySpec{}} {
-		text, err := os.ReadFile("../../deploy/crds/podgrace.dev_" + kind + ".yaml")
+		folder := map[string]string{"fencepolicies": "fencer/"}[kind]
+		text, err := os.ReadFile("../../deploy/crds/" + folder + "podgrace.dev_" + kind + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options) error {
 	book := &controller.AddressBook{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
 	fencer := &controller.Fencer{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Agents: controller.LiveAgents{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: o.Namespace}, Addresses: book,
+		Agents: controller.LiveAgents{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: o.secretsNamespace}, Addresses: book,
 		Recorder: mgr.GetEventRecorder("podgrace-fencer"), Metrics: controller.NewMetrics(metrics.Registry), Clock: clock.RealClock{},
 		Namespace: o.Namespace, Exempt: o.exempt, Node: o.nodeName, Identity: cmp.Or(os.Getenv("POD_NAME"), hostname),
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,10 +22,15 @@ import (
 // podsFromAPI is the value of --pods-from that means the API server.
 const podsFromAPI = "api"
 
+// modeEnforce is the value of --mode that means the NodePolicy's.
+const modeEnforce = "Enforce"
+
 // options of the daemon and, where they make sense there, of plan.
 type options struct {
 	nodeenforcer.Options
 	kubeconfig    string
+	mode          string
+	daemonSet     string
 	policies      []string
 	kubeletConfig string
 	podsFrom      string
@@ -38,7 +44,7 @@ func defaultOptions() *options {
 			ImageRoot: "/var/lib/containerd", SystemdBus: "/run/dbus/system_bus_socket", Kubelet: "127.0.0.1:10250", RuntimeDir: "/run/podgrace",
 			Resync: 30 * time.Second, BindAddress: "0.0.0.0", HealthPort: 8081, MetricsPort: 8080,
 		},
-		podsFrom: podsFromAPI, log: logging.Default(),
+		mode: modeEnforce, podsFrom: podsFromAPI, log: logging.Default(),
 	}
 }
 
@@ -59,7 +65,7 @@ func (o *options) addShared(f *pflag.FlagSet) {
 	f.StringVar(&o.Kubelet, "kubelet", o.Kubelet, "address of this node's kubelet, to read its configuration and disk statistics from; empty: they are not read")
 	f.StringVar(&o.KubeletCA, "kubelet-ca", o.KubeletCA, "CA file of the kubelet's serving certificate, which must name the node; empty: it is not verified")
 	f.StringVar(&o.kubeletConfig, "kubelet-config", o.kubeletConfig, "file with the kubelet's configuration, instead of reading it from the kubelet")
-	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "Observe, Tune or Repair, whatever the policy says; empty: as the policy says")
+	f.StringVar(&o.mode, "mode", o.mode, "Enforce: as the NodePolicy asks. Observe: read-only, whatever it asks; only the Node's conditions are written, which needs neither root nor privileges. Tune or Repair: that mode, whatever it asks")
 	f.StringVar(&o.podsFrom, "pods-from", o.podsFrom, "api, or a file with Pods as kubectl prints them; for plan also with workloads")
 }
 
@@ -70,7 +76,8 @@ func (o *options) addDaemon(f *pflag.FlagSet) {
 	f.StringVar(&o.SystemdBus, "systemd-bus", o.SystemdBus, "socket of the host's D-Bus, or of its systemd (/run/systemd/private), for nodes with the systemd driver")
 	f.StringVar(&o.Checkpoint, "checkpoint", o.Checkpoint, "file to keep the last known state in, for a start without an API server; empty: none")
 	f.StringVar(&o.RuntimeDir, "runtime-dir", o.RuntimeDir, "folder on a tmpfs for the previous values of what is written, to restore them after a crash")
-	f.BoolVar(&o.DryRun, "dry-run", o.DryRun, "log what would be written and which pods would be evicted, and do nothing")
+	f.BoolVar(&o.DryRun, "dry-run", o.DryRun, "log what would be written and which pods would be evicted, and do nothing; the Node's conditions are not written either")
+	f.StringVar(&o.daemonSet, "daemonset", o.daemonSet, "NAMESPACE/NAME of the DaemonSet that this program belongs to: if it is deleted, the program removes its conditions and its taint from the Node when it ends; empty: they stay")
 	f.DurationVar(&o.Resync, "resync", o.Resync, "how often all cgroups are reconciled; one whose plan changes is reconciled at once")
 	f.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address to listen on")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "IP address to listen on for /metrics; empty: as --bind-address")
@@ -80,6 +87,10 @@ func (o *options) addDaemon(f *pflag.FlagSet) {
 
 // Complete fills in what depends on the surroundings.
 func (o *options) Complete() error {
+	if o.mode != modeEnforce {
+		o.Mode = v1alpha1.NodeMode(o.mode)
+	}
+	o.DaemonSet.Namespace, o.DaemonSet.Name, _ = strings.Cut(o.daemonSet, "/")
 	if o.NodeName = cmp.Or(o.NodeName, os.Getenv("NODE_NAME")); o.NodeName != "" {
 		return nil
 	}
@@ -96,7 +107,10 @@ func (o *options) Validate() error {
 	var errs []error
 	modes := []v1alpha1.NodeMode{"", v1alpha1.NodeModeObserve, v1alpha1.NodeModeTune, v1alpha1.NodeModeRepair}
 	if !slices.Contains(modes, o.Mode) {
-		errs = append(errs, fmt.Errorf("--mode: %q is not Observe, Tune or Repair", o.Mode))
+		errs = append(errs, fmt.Errorf("--mode: %q is not Enforce, Observe, Tune or Repair", o.mode))
+	}
+	if o.daemonSet != "" && (o.DaemonSet.Namespace == "" || o.DaemonSet.Name == "" || strings.Contains(o.DaemonSet.Name, "/")) {
+		errs = append(errs, fmt.Errorf("invalid --daemonset %q: must be NAMESPACE/NAME", o.daemonSet))
 	}
 	if o.Resync < time.Second {
 		errs = append(errs, fmt.Errorf("--resync: %s is shorter than 1s", o.Resync))

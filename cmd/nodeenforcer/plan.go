@@ -41,7 +41,7 @@ one pod, as its controller would create it, under the workload's name.`,
   nodeenforcer plan --node-name worker-1
 
   # In the node enforcer's own pod there, which knows its node's name
-  kubectl exec -n podgrace-system POD -- /usr/local/bin/nodeenforcer plan --cgroup-root=/host/cgroup
+  kubectl exec -n podgrace-node POD -- /usr/local/bin/nodeenforcer plan --cgroup-root=/host/cgroup
 
   # What a node would get, on any machine
   nodeenforcer plan --pods-from pods.yaml --node node.yaml --cgroup-version 2 --cgroup-driver systemd -o json`,

@@ -10,7 +10,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
-// newRoot returns the command: the daemon, plan and self-fence.
+// newRoot returns the command: the daemon, plan, self-fence and uninstall.
 func newRoot(out, log io.Writer) *cobra.Command {
 	o := defaultOptions()
 	root := &cobra.Command{
@@ -46,7 +46,7 @@ Without a NodePolicy it observes and writes nothing. Without an API server it en
 	o.addDaemon(root.Flags())
 	root.Flags().Bool("version", false, "print the version and end")
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newPlan(), newSelfFence(log))
+	root.AddCommand(newPlan(), newSelfFence(log), newUninstall(log))
 	return root
 }
 

@@ -26,7 +26,7 @@ itself, so that it holds while the webhook is away.
 A comment says of each policy what is compiled, and why not the rest: a limit
 that can't be said exactly is left to the webhook. PolicyExceptions beside the
 policies are compiled too, if they have their grant with them, as those have that
-kubectl get policyexceptions -o yaml prints. Nothing has to be applied:
+kubectl get policyexceptions.podgrace.dev -o yaml prints. Nothing has to be applied:
 in a cluster with Podgrace the leader does that, and kubectl get podpolicies
 shows the same in the column Compiled.
 

@@ -22,10 +22,10 @@ It shows what is known, what may happen and whether you may confirm. Then it
 asks, and sets one annotation. It deletes nothing: it prints the command to type
 next.
 
-A pod: a force delete of it then goes through, whoever sends it, for an hour, and
-if its node was silent no longer than until that is heard of. It is for this pod
-only, not for one of the same name that comes after it. To confirm it takes the
-verb force-delete on pods of group podgrace.dev.
+A pod: a force delete of it then goes through, whoever sends it, for 55 minutes,
+and if its node was silent no longer than until that is heard of. It is for this
+pod only, not for one of the same name that comes after it. To confirm it takes
+the verb force-delete on pods of group podgrace.dev.
 
 A node: its pods and volumes may then be moved. It is refused while the node is
 ready or was heard of in the last 40s, and void as soon as it is heard of again.

@@ -21,15 +21,15 @@ lifted and until when, and whether you may grant. Then it asks, and writes the
 grant, which is of the spec that was shown: an edit voids it.
 
 To grant it takes the verb except on that PodPolicy (podpolicies.podgrace.dev), in
-the whole cluster, and patch on policyexceptions/status in the namespace. To take
-a grant back, delete the exception.
+the whole cluster, and patch on policyexceptions.podgrace.dev/status in the
+namespace. To take a grant back, delete the exception.
 
 Exit codes: 0 granted, or was already, or with --dry-run: it could be
             1 not granted: declined, refused, not permitted, failed
             2 bad input`
 
 const grantExample = `  # Which exceptions wait for a grant?
-  kubectl get policyexceptions -A
+  kubectl get policyexceptions.podgrace.dev -A
 
   # See what one lifts, and be asked
   %[1]s grant -n shop batch
@@ -78,12 +78,12 @@ func parseException(args []string) (string, error) {
 		kind, name = "policyexception", given
 	}
 	switch strings.ToLower(kind) {
-	case "policyexception", "policyexceptions", "pex":
+	case "policyexception", "policyexceptions", "pex", "policyexception.podgrace.dev", "policyexceptions.podgrace.dev":
 	default:
 		return "", fmt.Errorf("%q is no exception: EXCEPTION or policyexception/EXCEPTION, one at a time", given)
 	}
 	if name == "" {
-		return "", errors.New("which exception? EXCEPTION, as kubectl get policyexceptions names it")
+		return "", errors.New("which exception? EXCEPTION, as kubectl get policyexceptions.podgrace.dev names it")
 	}
 	if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
 		return "", fmt.Errorf("%q is no name: it %s", name, strings.Join(wrong, ", "))

@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -91,9 +92,13 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	o := l.options
 	cacheOptions := lookup.CacheOptions()
 	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{ // the one that the webhook's role may watch
-		Namespaces: map[string]cache.Config{o.Namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
+		Namespaces: map[string]cache.Config{o.Namespace: {}}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, certs.SecretName),
 	}
-	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = controllers.GuardRight.Cache(o.Namespace)
+	cacheOptions.ByObject[&rbacv1.Role{}] = controllers.InForceCache(o.Namespace)
+	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = controllers.InForceCache(o.Namespace)
+	configurations := cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, certs.ConfigurationName)}
+	cacheOptions.ByObject[&admissionregistrationv1.MutatingWebhookConfiguration{}] = configurations
+	cacheOptions.ByObject[&admissionregistrationv1.ValidatingWebhookConfiguration{}] = configurations
 	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicy{}] = controllers.LimitsCache()
 	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}] = controllers.LimitsCache()
 	mgr, err := ctrl.NewManager(l.config, o.Elect(version.Webhook, ctrl.Options{
@@ -107,31 +112,22 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		return nil, fmt.Errorf("set up the leader: %w", err)
 	}
 	answered := webhook.Answered(l.config)
-	arms := func(right controllers.Right) *controllers.Arming {
-		return &controllers.Arming{
-			Right: right, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Fixed: l.fromFiles,
-			Answered: answered, Judges: right.Judges(mgr.GetClient(), o.Namespace), Clock: l.clock,
-		}
-	}
-	guard, closedLimits := arms(controllers.GuardRight), arms(controllers.LimitsRight)
-	guard.Tell = l.guard.Set
-	// A cache of its own: one watches one object by name, and the webhook's role lets it watch no other.
-	bindings, err := cache.New(l.config, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: controllers.LimitsRight.Cache(o.Namespace)}})
-	if err != nil {
-		return nil, fmt.Errorf("set up the leader: %w", err)
+	arming := &controllers.Arming{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespaces: mgr.GetCache(), Namespace: o.Namespace, Exempt: o.exempt, Fixed: l.fromFiles,
+		Answered: answered, Acts: controllers.ActsBy(mgr.GetClient(), o.Namespace), Clock: l.clock, Tell: l.guard.Set,
 	}
 	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: o.exempt, Off: !o.compileLimits, Fixed: l.fromFiles, Answered: answered, Clock: l.clock}
-	errs := []error{mgr.Add(bindings)}
+	var errs []error
 	if l.exceptions {
 		limits.Exceptions = mgr.GetCache()
 		errs = append(errs, (&controllers.ExceptionStatus{Client: mgr.GetClient(), Exceptions: mgr.GetCache(), Clock: l.clock}).SetUp(mgr))
 	}
 	registered := &controllers.Registered{Client: mgr.GetClient(), Configuration: certs.ConfigurationName, Want: deploy.WebhookConfigurations, Exempt: o.exempt, Tell: l.registered.Set}
-	errs = append(errs, guard.SetUp(mgr, mgr.GetCache()), closedLimits.SetUp(mgr, bindings), limits.SetUp(mgr), registered.SetUp(mgr))
+	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr), registered.SetUp(mgr))
 	if len(o.policies) == 0 {
 		facts := &lookup.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Exempt: o.exempt, Guard: guard.For, Limits: limits.Condition}).SetUp(mgr),
+			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Exempt: o.exempt, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
 			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {

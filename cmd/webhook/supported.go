@@ -41,11 +41,9 @@ func checkAPIServer(ctx context.Context, config *rest.Config, namespace string, 
 		if err != nil {
 			return false, fmt.Errorf("ask what is armed: %w", err)
 		}
-		if armed, err := controllers.GuardRight.Judges(kube, namespace)(ctx); armed || err != nil {
-			return armed, err
-		}
-		if armed, err := controllers.LimitsRight.Judges(kube, namespace)(ctx); !armed || err != nil {
-			return false, err
+		asked, err := controllers.ReadAsked(ctx, kube, namespace)
+		if err != nil || asked.Closes() || !asked.Limits {
+			return asked.Closes(), err
 		}
 		return controllers.LimitsFailClosed(ctx, kube)
 	}, log)

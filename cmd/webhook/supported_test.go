@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -40,22 +39,23 @@ func TestRefuseOldAPIServer(t *testing.T) {
 	}
 }
 
-// What is armed is what the API server itself would ask for: the rights of the webhook's account. Whether the limits fail closed then is in its webhook configuration.
+// What fails closed is in the Role that the leader writes. Whether the limits fail closed then is in the webhook configuration.
 func TestCheckAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		version, armed string // the resource of the right that it has
+		version, armed string // the resource of a rule of the Role
 		configuration  string // empty: it can't be read
 		refused        bool
 	}{
 		"too old":            {"v1.32.1", "", failing("Ignore", "Ignore"), true},
-		"too old, and armed": {"v1.32.1", "removals", failing("Ignore", "Ignore"), false},
+		"too old, and armed": {"v1.32.1", "guardednodes", failing("Ignore", "Ignore"), false},
 		"too old, a first installation whose limits fail closed":  {"v1.32.1", "", failing("Fail", "Fail"), true},
-		"too old, and limits armed that fail open":                {"v1.32.1", "limits", failing("Ignore", "Ignore"), true},
-		"too old, and armed limits on pods that fail closed":      {"v1.32.1", "limits", failing("Fail", "Ignore"), false},
-		"too old, and armed limits on PodGroups that fail closed": {"v1.32.1", "limits", failing("Ignore", "Fail"), false},
-		"too old, and not known whether limits fail closed":       {"v1.32.1", "limits", "", false},
-		"too old, and nothing calls the webhook yet":              {"v1.32.1", "limits", notFound, true},
-		"new enough": {"v1.33.0", "", failing("Ignore", "Ignore"), false},
+		"too old, and limits armed that fail open":                {"v1.32.1", "closedlimits", failing("Ignore", "Ignore"), true},
+		"too old, and armed limits on pods that fail closed":      {"v1.32.1", "closedlimits", failing("Fail", "Ignore"), false},
+		"too old, and armed limits on PodGroups that fail closed": {"v1.32.1", "closedlimits", failing("Ignore", "Fail"), false},
+		"too old, and not known whether limits fail closed":       {"v1.32.1", "closedlimits", "", false},
+		"too old, and nothing calls the webhook yet":              {"v1.32.1", "closedlimits", notFound, true},
+		"too old, and the Role is gone":                           {"v1.32.1", "none", failing("Fail", "Fail"), true},
+		"new enough":                                              {"v1.33.0", "", failing("Ignore", "Ignore"), false},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -65,17 +65,16 @@ func TestCheckAPIServer(t *testing.T) {
 			case "/api":
 				_, _ = io.WriteString(w, `{"kind":"APIVersions","versions":[]}`)
 			case "/apis":
-				_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"admissionregistration.k8s.io","versions":[{"groupVersion":"admissionregistration.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"admissionregistration.k8s.io/v1","version":"v1"}},{"name":"authorization.k8s.io","versions":[{"groupVersion":"authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authorization.k8s.io/v1","version":"v1"}}]}`)
-			case "/apis/authorization.k8s.io/v1":
-				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"authorization.k8s.io/v1","resources":[{"name":"selfsubjectaccessreviews","kind":"SelfSubjectAccessReview","namespaced":false,"verbs":["create"]}]}`)
-			case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
-				body, _ := io.ReadAll(r.Body)
-				for _, want := range []string{`"namespace":"podgrace-system"`, `"verb":"judge"`, `"group":"podgrace.dev"`} {
-					if !strings.Contains(string(body), want) {
-						t.Errorf("%s: asked for %s, want %s", name, body, want)
-					}
+				_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"admissionregistration.k8s.io","versions":[{"groupVersion":"admissionregistration.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"admissionregistration.k8s.io/v1","version":"v1"}},{"name":"rbac.authorization.k8s.io","versions":[{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}}]}`)
+			case "/apis/rbac.authorization.k8s.io/v1":
+				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"rbac.authorization.k8s.io/v1","resources":[{"name":"roles","kind":"Role","namespaced":true,"verbs":["get"]}]}`)
+			case "/apis/rbac.authorization.k8s.io/v1/namespaces/podgrace-system/roles/podgrace-in-force":
+				if tc.armed == "none" {
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = io.WriteString(w, notFound)
+					return
 				}
-				_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":`+strconv.FormatBool(tc.armed != "" && strings.Contains(string(body), `"resource":"`+tc.armed+`"`))+`}}`)
+				_, _ = io.WriteString(w, `{"kind":"Role","apiVersion":"rbac.authorization.k8s.io/v1","rules":[{"apiGroups":["podgrace.dev"],"resources":["`+tc.armed+`"],"verbs":["judge"]}]}`)
 			case "/apis/admissionregistration.k8s.io/v1":
 				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"admissionregistration.k8s.io/v1","resources":[{"name":"validatingwebhookconfigurations","kind":"ValidatingWebhookConfiguration","namespaced":false,"verbs":["get"]}]}`)
 			case "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podgrace":

@@ -40,7 +40,7 @@ spec: {policyName: minimal, validationActions: [Deny]}
 // readMinimal reads it.
 func readMinimal(t testing.TB) *apiserver.Policies {
 	t.Helper()
-	p, err := apiserver.ReadPolicies([]byte(minimal), false)
+	p, err := apiserver.ReadPolicies([]byte(minimal))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,15 @@ func worldOf(t testing.TB, policies ...*v1alpha1.PodPolicy) world {
 	return w
 }
 
+// Only pods are held by the compiled limits, as docs/podpolicy.md says. A PodGroup, whose API is alpha and another one in each version, is not.
+func TestOnlyPodsAreCompiled(t *testing.T) {
+	for _, rule := range worldOf(t, PodPolicy("a", Allows("x"))).compiled.Policy.Spec.MatchConstraints.ResourceRules {
+		if d := gocmp.Diff([]string{"pods"}, rule.Resources); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
 // What is compiled of which policies, and why not.
 func TestVerdicts(t *testing.T) {
 	const unsure = "and the API server can't know for sure which pods that one is for"

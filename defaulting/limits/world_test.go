@@ -104,7 +104,7 @@ func serverOf(t interface{ Fatal(...any) }, c limits.Compiled) *apiserver.Polici
 		}
 		text = append(append(text, "---\n"...), document...)
 	}
-	p, err := apiserver.ReadPolicies(text, false)
+	p, err := apiserver.ReadPolicies(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 // copied is the folder of the copies, from deploy.
 const copied = "chart/podgrace/files"
 
-// folders of deploy are what the chart is made of: the resources of their kustomizations.
-var folders = []string{"crds", "webhook", "nodeenforcer", "policies", "components/selfmanaged", "components/certmanager", "components/monitoring", "components/dashboard", "components/network-policy", "components/fencer", "components/fencer-networkfence", "components/self-fence", "components/volumelock", "components/openshift"}
+// folders of deploy are what the chart is made of: the files among the resources of their kustomizations.
+var folders = []string{"crds", "crds/fencer", "crds/volumelock", "webhook", "nodeenforcer", "policies", "components/selfmanaged", "components/certmanager", "components/monitoring", "components/dashboard", "components/network-policy", "components/fencer", "components/fencer-networkfence", "components/self-fence", "components/nodeenforcer-enforce", "components/volumelock", "components/openshift"}
 
 // sources returns the manifests by their paths among the copies.
 func sources(deploy fs.FS) (map[string][]byte, error) {
@@ -39,7 +39,7 @@ func sources(deploy fs.FS) (map[string][]byte, error) {
 	return all, nil
 }
 
-// resources returns the names of the files that a folder's kustomization lists.
+// resources returns the names of the files that a folder's kustomization lists. Other folders that it lists are folders of their own here.
 func resources(deploy fs.FS, folder string) ([]string, error) {
 	text, err := fs.ReadFile(deploy, path.Join(folder, "kustomization.yaml"))
 	if err != nil {
@@ -51,7 +51,7 @@ func resources(deploy fs.FS, folder string) ([]string, error) {
 	if err := yaml.Unmarshal(text, &kustomization); err != nil {
 		return nil, fmt.Errorf("read the kustomization of %s: %w", folder, err)
 	}
-	return kustomization.Resources, nil
+	return slices.DeleteFunc(kustomization.Resources, func(name string) bool { return path.Ext(name) != ".yaml" }), nil
 }
 
 // read returns the files of a folder by their paths in it. A folder that is not there has none.

@@ -33,6 +33,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/doctor"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Options of what is read.
@@ -87,10 +88,14 @@ func FromCluster(ctx context.Context, config *rest.Config, o Options) (*doctor.S
 		r.get(ctx, doctor.CRDs, "", name, &apiextensionsv1.CustomResourceDefinition{})
 	}
 	r.get(ctx, doctor.Namespace, "", r.s.OwnNamespace, &corev1.Namespace{})
+	r.get(ctx, doctor.Namespace, "", policy.NodeNamespace, &corev1.Namespace{})
 	if r.s.Namespace != nil || r.s.Unread[doctor.Namespace] != "" { // in a namespace that is not there is nothing to be read, nor any right to it
 		r.own(ctx)
 	}
 	r.list(ctx, doctor.ControllerManagers, &corev1.PodList{}, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "kube-controller-manager"})
+	pods := &metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	r.list(ctx, doctor.Records, pods)
 	r.metrics(ctx)
 	if o.Kubelets {
 		r.kubelets(ctx)
@@ -127,17 +132,21 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
 
-// own reads Podgrace's own namespace.
+// own reads Podgrace's own namespace, and the node enforcer's if that exists.
 func (r *reader) own(ctx context.Context) {
+	if r.s.NodeNamespace != nil && r.s.OwnNamespace != policy.NodeNamespace {
+		in := client.InNamespace(policy.NodeNamespace)
+		r.list(ctx, doctor.Quotas, &corev1.ResourceQuotaList{}, in)
+		r.list(ctx, doctor.LimitRanges, &corev1.LimitRangeList{}, in)
+	}
 	in := client.InNamespace(r.s.OwnNamespace)
 	r.list(ctx, doctor.Pods, &corev1.PodList{}, in)
 	r.list(ctx, doctor.Budgets, &policyv1.PodDisruptionBudgetList{}, in)
 	r.list(ctx, doctor.Quotas, &corev1.ResourceQuotaList{}, in)
 	r.list(ctx, doctor.LimitRanges, &corev1.LimitRangeList{}, in)
 	r.get(ctx, doctor.Leases, r.s.OwnNamespace, doctor.LeaseName, &coordinationv1.Lease{})
-	for _, name := range doctor.Rights()[doctor.RoleBindings].Names {
-		r.get(ctx, doctor.RoleBindings, r.s.OwnNamespace, name, &rbacv1.RoleBinding{})
-	}
+	r.get(ctx, doctor.Roles, r.s.OwnNamespace, doctor.InForce, &rbacv1.Role{})
+	r.get(ctx, doctor.RoleBindings, r.s.OwnNamespace, doctor.InForce, &rbacv1.RoleBinding{})
 }
 
 func newSnapshot(o Options) *doctor.Snapshot {
@@ -182,7 +191,7 @@ func reason(source doctor.Source, err error) string {
 		what := cmp.Or(right.Path, right.String())
 		switch right.Scope {
 		case doctor.InOwn:
-			what += " in Podgrace's namespace"
+			what += " in Podgrace's namespaces"
 		case doctor.InKubeSystem:
 			what += " in kube-system"
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -72,7 +73,7 @@ webhooks:
 		t.Errorf("%+v", s)
 	}
 	for source := range doctor.Rights() {
-		read := source == doctor.Nodes || source == doctor.PodPolicies || source == doctor.Validating || source == doctor.Pods
+		read := source == doctor.Nodes || source == doctor.PodPolicies || source == doctor.Validating || source == doctor.Pods || source == doctor.Records
 		if read != (s.Unread[source] == "") {
 			t.Errorf("%s: %q", source, s.Unread[source])
 		}
@@ -129,8 +130,8 @@ func TestForeignObjects(t *testing.T) {
 `
 	own := strings.NewReplacer("namespace: shop", "namespace: podgrace-system", "name: shop", "name: podgrace-system", "x.example.org", "podpolicies.podgrace.dev", "namespace: kube-system", "namespace: podgrace-system").Replace(foreign)
 	for text, want := range map[string]map[doctor.Source]bool{
-		foreign: {doctor.ControllerManagers: true},
-		own:     {doctor.Namespace: true, doctor.LimitRanges: true, doctor.Leases: true, doctor.CRDs: true, doctor.Pods: true},
+		foreign: {doctor.ControllerManagers: true, doctor.Records: true},
+		own:     {doctor.Namespace: true, doctor.LimitRanges: true, doctor.Leases: true, doctor.CRDs: true, doctor.Pods: true, doctor.Records: true},
 	} {
 		s, errs := FromFiles(&input.Reader{Stdin: strings.NewReader(text)}, Options{Now: now}, "-")
 		if len(errs) > 0 {
@@ -155,6 +156,23 @@ func TestDroppedRemoval(t *testing.T) {
 	r.list(t.Context(), doctor.Nodes, &corev1.NodeList{})
 	if !policy.InForce(r.s.PodPolicies).RemovalOfAll().Guards() || len(r.s.Nodes) != 1 || len(r.s.Nodes[0].ManagedFields) > 0 {
 		t.Errorf("%v: policies %+v, nodes %+v", r.s.Unread, r.s.PodPolicies, r.s.Nodes)
+	}
+}
+
+// Of the pods of all namespaces those are kept that ask something of their node, with what they ask, and nothing else.
+func TestRecords(t *testing.T) {
+	created := metav1.NewTime(now.Truncate(time.Second))
+	pod := func(namespace string, annotations map[string]string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", CreationTimestamp: created, Annotations: annotations}}
+	}
+	kube := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(pod("shop", map[string]string{v1alpha1.AnnotationEnforcement: "{}"}), pod("free", map[string]string{"a": "b"})).Build()
+	r := &reader{kube: kube, s: newSnapshot(Options{})}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	r.list(t.Context(), doctor.Records, list)
+	want := map[types.NamespacedName]doctor.Record{{Namespace: "shop", Name: "p"}: {Created: created.Time, Text: "{}"}}
+	if d := cmp.Diff(want, r.s.Records); d != "" || len(r.s.Unread) != 1 {
+		t.Errorf("unread %v, records (-want +got):\n%s", r.s.Unread, d)
 	}
 }
 
@@ -189,7 +207,7 @@ func TestFromClusterForbidden(t *testing.T) {
 	}
 	for source, want := range map[doctor.Source]string{
 		doctor.Version: "", doctor.APIs: "", doctor.Nodes: "you may not list nodes", doctor.Deployments: "you may not list deployments.apps", doctor.Namespace: "you may not get namespaces",
-		doctor.Pods: "you may not list pods in Podgrace's namespace", doctor.ControllerManagers: "you may not list pods in kube-system", doctor.Metrics: "you may not get /metrics",
+		doctor.Pods: "you may not list pods in Podgrace's namespaces", doctor.ControllerManagers: "you may not list pods in kube-system", doctor.Records: "you may not list pods", doctor.Metrics: "you may not get /metrics",
 	} {
 		if s.Unread[source] != want {
 			t.Errorf("%s: %q", source, s.Unread[source])

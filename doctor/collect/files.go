@@ -23,7 +23,17 @@ var kinds = map[string]doctor.Source{
 	"Node": doctor.Nodes, "Deployment": doctor.Deployments, "DaemonSet": doctor.DaemonSets, "MutatingWebhookConfiguration": doctor.Mutating,
 	"ValidatingWebhookConfiguration": doctor.Validating, "ValidatingAdmissionPolicy": doctor.AdmissionPolicies, "ValidatingAdmissionPolicyBinding": doctor.AdmissionBindings,
 	"CustomResourceDefinition": doctor.CRDs, "PodPolicy": doctor.PodPolicies, "NodePolicy": doctor.NodePolicies, "PriorityClass": doctor.PriorityClasses, "VolumeLock": doctor.VolumeLocks, "CSIDriver": doctor.CSIDrivers, "VolumeAttachment": doctor.VolumeAttachments, "Namespace": doctor.Namespace, "Pod": doctor.Pods,
-	"PodDisruptionBudget": doctor.Budgets, "ResourceQuota": doctor.Quotas, "LimitRange": doctor.LimitRanges, "Lease": doctor.Leases, "RoleBinding": doctor.RoleBindings,
+	"PodDisruptionBudget": doctor.Budgets, "ResourceQuota": doctor.Quotas, "LimitRange": doctor.LimitRanges, "Lease": doctor.Leases, "Role": doctor.Roles, "RoleBinding": doctor.RoleBindings,
+}
+
+// listed counts as read what the files have a list of.
+func listed(s *doctor.Snapshot, files *input.Reader) {
+	for _, l := range files.Listed {
+		delete(s.Unread, kinds[l.Kind])
+		if l.Kind == "Pod" {
+			delete(s.Unread, doctor.Records)
+		}
+	}
 }
 
 // FromFiles reads what kubectl get -o yaml has written. A kind of which there is no object and no list counts as unread. Of what is looked at in Podgrace's own namespace
@@ -55,9 +65,7 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 			objects = append(objects, object)
 		}
 	}
-	for _, l := range files.Listed {
-		delete(s.Unread, kinds[l.Kind])
-	}
+	listed(s, files)
 	for i, object := range objects { // first the configurations, which say where Podgrace is
 		switch object.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration:
@@ -70,6 +78,9 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 	for _, object := range objects {
 		if object != nil {
 			s.Add(object)
+			if object.GetObjectKind().GroupVersionKind().Kind == "Pod" {
+				delete(s.Unread, doctor.Records) // of whatever namespace
+			}
 			if source := kinds[object.GetObjectKind().GroupVersionKind().Kind]; tells(source, object, s.OwnNamespace) {
 				delete(s.Unread, source)
 			}

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-// The API server itself keeps the contract annotation as it was decided, whichever way it is written.
+// The API server itself keeps the contract annotation as it was decided, whichever way it is written. It may be removed, and not be put back.
 func TestEnforcementIsImmutable(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
@@ -29,8 +30,8 @@ func TestEnforcementIsImmutable(t *testing.T) {
 		"changed": func() error {
 			return s.Client.Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{\"oom\":{\"rank\":0}}"}}}`))
 		},
-		"removed": func() error {
-			return s.Client.Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":null}}}`))
+		"emptied": func() error {
+			return s.Client.Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":""}}}`))
 		},
 		"by the status": func() error {
 			return s.Client.Status().Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{}"}}}`))
@@ -43,9 +44,18 @@ func TestEnforcementIsImmutable(t *testing.T) {
 	if err := s.Client.Patch(t.Context(), p, patch(`{"metadata":{"annotations":{"mine":"x"},"labels":{"a":"b"}}}`)); err != nil {
 		t.Errorf("other annotations and labels: %v", err)
 	}
+	decided := p.Annotations[v1alpha1.AnnotationEnforcement]
+	if err := s.Client.Patch(t.Context(), p, patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":null}}}`)); err != nil || decided == "" || p.Annotations[v1alpha1.AnnotationEnforcement] != "" {
+		t.Errorf("removed from %q to %q: %v", decided, p.Annotations[v1alpha1.AnnotationEnforcement], err)
+	}
+	for _, text := range []string{decided, "{}"} {
+		if err := s.Client.Patch(t.Context(), p.DeepCopy(), patch(fmt.Sprintf(`{"metadata":{"annotations":{"podgrace.dev/enforcement":%q}}}`, text))); err == nil {
+			t.Errorf("%s was put back", text)
+		}
+	}
 }
 
-// So does it keep the record of a pod's controller, also where there is none.
+// So does it keep the record of a pod's controller, also where there is none. Only who may confirm a force delete of the pod may remove it.
 func TestRecordIsImmutable(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
@@ -62,18 +72,30 @@ func TestRecordIsImmutable(t *testing.T) {
 		t.Errorf("recorded is %q", got)
 	}
 	free, _ := mustCreate(t, s, newPod(ns, func(p *corev1.Pod) { p.Name = "free" }))
+	kube := s.Client
 	patch := func(p *corev1.Pod, text string) error {
-		return s.Client.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"podgrace.dev/protected":`+text+`}}}`)), client.DryRunAll)
+		return kube.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"podgrace.dev/protected":`+text+`}}}`)), client.DryRunAll)
 	}
 	const says = "records whose pod this was when it was created"
 	suite.InForce(t, "enforcement.podgrace.dev", func(context.Context) error { return patch(owned, `"Job.batch/x"`) }, says)
-	for name, err := range map[string]error{"removed": patch(owned, "null"), "written later": patch(free, `"`+record+`"`)} {
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: got %v", name, err)
+	s.Grant(t, rbacv1.UserKind, "editor", ns, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"*"}})
+	editor, _ := s.Warned(t, "editor")
+	for who, c := range map[string]client.Client{"an editor": editor, "an administrator": s.Client} {
+		kube = c
+		attempts := map[string]error{"emptied": patch(owned, `""`), "written later": patch(free, `"`+record+`"`)}
+		if c == editor {
+			attempts["removed"] = patch(owned, "null")
+		} else if err := patch(owned, "null"); err != nil {
+			t.Errorf("%s, removed: %v", who, err)
 		}
-	}
-	if err := patch(owned, `"`+record+`"`); err != nil {
-		t.Errorf("left as it is: %v", err)
+		for name, err := range attempts {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s, %s: got %v", who, name, err)
+			}
+		}
+		if err := patch(owned, `"`+record+`"`); err != nil {
+			t.Errorf("%s, left as it is: %v", who, err)
+		}
 	}
 }
 

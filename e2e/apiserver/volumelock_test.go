@@ -417,7 +417,7 @@ func rightsOf(t *testing.T, kinds ...string) map[string]bool {
 		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Contains(kinds, role.Kind) || role.Name != "podgrace-volumelock" {
+		if !slices.Contains(kinds, role.Kind) || role.Name != "podgrace-volumelock" && role.Name != "podgrace-volumelock-events" {
 			continue
 		}
 		for _, r := range role.Rules {

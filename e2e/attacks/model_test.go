@@ -45,7 +45,7 @@ type said struct {
 	// early are those of nodes that still run. On a busy machine one that is back may have been silent for its grace period when it is written: then
 	// it counts.
 	early map[string]bool
-	// forged are confirmations by who has not, and who that was. One may have the text of a true one.
+	// forged are confirmations by who has not, or of another time, and who that was. One may have the text of a true one.
 	forged map[string]string
 }
 
@@ -419,6 +419,6 @@ func (m *model) held(node string) []string {
 // again, confirms nothing.
 func (m *model) forgery(which string, uid types.UID, text string, about []string) {
 	if who, ok := m.said.forged[text]; ok && !m.said.confirmations[text] && strings.HasPrefix(text, string(uid)+"/") {
-		m.violations = append(m.violations, violation{fmt.Sprintf("a confirmation of %s by %s, who has not the verb, is stored: %s", which, who, text), about, m.past(about)})
+		m.violations = append(m.violations, violation{fmt.Sprintf("a confirmation of %s by %s, who has not the verb or dated it, is stored: %s", which, who, text), about, m.past(about)})
 	}
 }

@@ -178,11 +178,28 @@ func (w *walk) outOfService() []request {
 	return append(rs, w.dryly(r))
 }
 
+// leavingNode makes a node that a finalizer holds, deletes it while nothing is bound to it, and binds a protected pod to it then. With that pod the DELETE would be
+// refused. From then on the finalizer has to stay for as long as the pod does.
+func (w *walk) leavingNode() []request {
+	n, r := w.spare()
+	n.Labels[group], n.Finalizers = leaving, []string{hold}
+	r.body = toJSON(n)
+	pod := template(leaving, leaving)
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	p.Namespace, p.Name, p.Spec.NodeName = w.all, "on-"+n.Name, n.Name
+	return []request{
+		r,
+		{who: oneOf(w, noders), method: http.MethodDelete, path: nodesPath + "/" + n.Name, about: r.about},
+		{who: "edit", method: http.MethodPost, path: "/api/v1/namespaces/" + p.Namespace + "/pods", contentType: asJSON, body: toJSON(p), about: append(r.about, podName(p))},
+	}
+}
+
 // nodeFinalizer begins the removal of a node that a finalizer holds, and takes the finalizer away. Only an old one is sure to hold it, and those
-// of garbage collection never are. No busy one is held by another: nothing would end that.
+// of garbage collection never are. No busy one is held by another: nothing would end that. Most cold ones are confirmed off, so that a refusal would be rare
+// without leaving ones.
 func (w *walk) nodeFinalizer() []request {
 	n, rs := w.nodeOfGroup(cold), []request(nil)
-	finalizer := oneOf(w, []string{"attacks.example/hold", "attacks.example/hold", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents})
+	finalizer := oneOf(w, []string{hold, hold, metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents})
 	if !strings.Contains(finalizer, "/") && w.one(2) {
 		n = w.nodeOfGroup(busy)
 	}
@@ -191,6 +208,10 @@ func (w *walk) nodeFinalizer() []request {
 		var r request
 		n, r = w.spare()
 		rs = append(rs, r)
+	case w.one(2):
+		if n = w.nodeOfGroup(leaving); n == nil {
+			return w.leavingNode()
+		}
 	case goes != nil && w.one(2):
 		n = goes
 	}

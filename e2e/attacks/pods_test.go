@@ -224,7 +224,13 @@ func (w *walk) confirmPod() []request {
 		who, text = oneOf(w, mayPod), w.confirmed(p)
 	case 2: // by who may, and worth nothing
 		who = oneOf(w, mayPod)
-		text = oneOf(w, []string{w.confirmationOf(p, time.Now().Add(-61*time.Minute)), w.confirmationOf(p, time.Now().Add(time.Hour)), string(p.UID), "another/" + time.Now().UTC().Format(time.RFC3339)})
+		if w.one(2) {
+			text = oneOf(w, []string{string(p.UID), "another/" + time.Now().UTC().Format(time.RFC3339)})
+			break
+		}
+		// Of another time the API server takes none.
+		text = w.confirmationOf(p, time.Now().Add(oneOf(w, []time.Duration{-61 * time.Minute, 61 * time.Minute, 1000 * time.Hour})))
+		w.model.said.forged[text] = who
 	case 3: // as it should be
 		text = w.confirmationOf(p, time.Now())
 		w.model.said.forged[text] = who
@@ -261,7 +267,7 @@ func (w *walk) finalizer() []request {
 		}
 		about := []string{podName(p)}
 		rs = append(rs,
-			mergePatch("", oneOf(w, mayPod), podPath(p), about, fmt.Sprintf(`{"metadata":{"finalizers":["attacks.example/hold"],"annotations":{%q:%q}}}`, confirmForceDelete, w.confirmed(p))),
+			mergePatch("", oneOf(w, mayPod), podPath(p), about, fmt.Sprintf(`{"metadata":{"finalizers":[%q],"annotations":{%q:%q}}}`, hold, confirmForceDelete, w.confirmed(p))),
 			request{who: oneOf(w, []string{"edit", "remover", "root"}), method: http.MethodDelete, path: podPath(p), query: url.Values{"gracePeriodSeconds": {"0"}}, about: about},
 			mergePatch("", "edit", podPath(p), about, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, confirmForceDelete)))
 	}

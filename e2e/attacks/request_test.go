@@ -103,6 +103,8 @@ type record struct {
 	counts map[string]map[outcome]int // by attempt
 }
 
+func newRecord() record { return record{counts: map[string]map[outcome]int{}} }
+
 type sent struct {
 	n       int
 	request request

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
@@ -34,17 +35,22 @@ type walk struct {
 	nodes       []*corev1.Node
 	attachments []*storagev1.VolumeAttachment
 
-	// version up to which all of this is known.
-	version         uint64
+	state *stored
+
+	// version up to which all of this is known, and that of the round before.
+	version, before uint64
 	made, forgeries int
 	record          record
 }
 
-// attempts are what is tried, each as often as any other. Those that must have been both refused and allowed are judged by Podgrace.
-var attempts = []struct {
+// attempt returns the requests of one try, which are sent in their order. One without a name only prepares.
+type attempt struct {
 	name string
 	try  func(*walk) []request
-}{
+}
+
+// attempts are what is tried, each as often as any other. Those that must have been both refused and allowed are judged by Podgrace.
+var attempts = []attempt{
 	{"delete", (*walk).deletePod},
 	{"delete a collection of pods", (*walk).deletePods},
 	{"eviction", (*walk).evict},
@@ -71,32 +77,16 @@ const (
 
 // Nobody gets round the guard: no protected pod is taken for gone without a reason that counts.
 func TestWalk(t *testing.T) {
-	s := start(t)
-	chosen := cmp.Or(*seed, draw.Seed())
-	t.Logf("repeat with -attacks.seed=%d -attacks.requests=%d; what is chosen then depends also on what controllers do meanwhile", chosen, *requests)
-	w := &walk{world: newWorld(t, s), rng: rand.New(rand.NewPCG(chosen, 0)), scheme: scheme.Scheme, record: record{counts: map[string]map[outcome]int{}}} //nolint:gosec // it chooses what to try
-	w.model = newModel(map[string]bool{w.stateful: false, w.all: true})
-	kube, err := kubernetes.NewForConfig(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, first, err := follow(t.Context(), kube)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range first {
-		w.model.apply(e)
-	}
+	w := newWalk(t, start(t), denying)
 	begin := time.Now()
-	var before uint64 // the version of the round before
 	told := 0
 	// A short walk may be too short for a rare outcome, so that it goes on for a while with what lacks one.
 	for w.record.n < *requests || len(w.untried()) > 0 && w.record.n < 3**requests {
-		w.tend(t, w.model, w.rng.IntN)
-		w.look(t, state)
-		w.model.recent, before = before, w.version
-		w.send(t.Context(), w.plan())
-		w.look(t, state)
+		next := attempts
+		if untried := w.untried(); w.record.n >= *requests {
+			next = slices.DeleteFunc(slices.Clone(attempts), func(a attempt) bool { return a.name != "" && !slices.Contains(untried, a.name) })
+		}
+		w.round(t, slices.Repeat(next, perRound))
 		w.tell(t)
 		if n := w.record.n / 10_000; n > told {
 			told = n
@@ -107,6 +97,37 @@ func TestWalk(t *testing.T) {
 	if attempts := w.untried(); len(attempts) > 0 {
 		t.Errorf("of %d requests never both refused and allowed, so that nothing is shown: %q", w.record.n, attempts)
 	}
+}
+
+// newWalk returns a walk over a world with the given policies.
+func newWalk(t *testing.T, s *suite.Suite, policies func(*testing.T, *world)) *walk {
+	t.Helper()
+	chosen := cmp.Or(*seed, draw.Seed())
+	t.Logf("repeat with -attacks.seed=%d -attacks.requests=%d; what is chosen then depends also on what controllers do meanwhile", chosen, *requests)
+	w := &walk{world: newWorld(t, s, policies), rng: rand.New(rand.NewPCG(chosen, 0)), scheme: scheme.Scheme, record: newRecord()} //nolint:gosec // it chooses what to try
+	w.model = newModel(map[string]bool{w.stateful: false, w.all: true})
+	kube, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first []event
+	if w.state, first, err = follow(t.Context(), kube); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range first {
+		w.model.apply(e)
+	}
+	return w
+}
+
+// round sends each of the attempts, between two looks at what is stored.
+func (w *walk) round(t *testing.T, next []attempt) {
+	t.Helper()
+	w.tend(t, w.model, w.rng.IntN)
+	w.look(t)
+	w.model.recent, w.before = w.before, w.version
+	w.send(t.Context(), w.plan(next))
+	w.look(t)
 }
 
 // untried are the attempts that were not both refused and allowed.
@@ -121,9 +142,9 @@ func (w *walk) untried() []string {
 }
 
 // look has the model judge what was stored since the last look.
-func (w *walk) look(t *testing.T, state *stored) {
+func (w *walk) look(t *testing.T) {
 	t.Helper()
-	changes, version, err := state.until(t.Context())
+	changes, version, err := w.state.until(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +156,7 @@ func (w *walk) look(t *testing.T, state *stored) {
 	w.pods = slices.DeleteFunc(w.pods, func(p *podState) bool { return !slices.Contains(w.namespaces(), p.pod.Namespace) })
 	w.nodes = nil
 	for _, name := range slices.Sorted(maps.Keys(w.model.nodes)) {
-		if n := w.model.nodes[name].node; n != nil && (n.Labels[group] == busy || n.Labels[group] == cold) {
+		if n := w.model.nodes[name].node; n != nil && slices.Contains([]string{busy, cold, leaving}, n.Labels[group]) {
 			w.nodes = append(w.nodes, n)
 		}
 	}
@@ -144,17 +165,11 @@ func (w *walk) look(t *testing.T, state *stored) {
 }
 
 // plan chooses a round's requests: lists, each of which is sent in its order.
-func (w *walk) plan() [][]request {
+func (w *walk) plan(next []attempt) [][]request {
 	var all [][]request
-	untried := w.untried()
-	for range perRound {
-		for _, r := range attempts {
-			if w.record.n >= *requests && r.name != "" && !slices.Contains(untried, r.name) {
-				continue
-			}
-			if list := r.try(w); list != nil {
-				all = append(all, list)
-			}
+	for _, r := range next {
+		if list := r.try(w); list != nil {
+			all = append(all, list)
 		}
 	}
 	w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

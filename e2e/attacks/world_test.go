@@ -24,12 +24,16 @@ import (
 	"github.com/podgrace/podgrace/guard"
 )
 
-// Nodes: of busy ones somebody renews the lease, cold ones are silent, though now and then one is back for a while.
+// Groups of nodes. Somebody renews the leases of busy nodes. Cold nodes are silent, but now and then one is back for a while. Leaving nodes are being deleted,
+// a finalizer holds them, and each gets a protected pod: no kubelet ever ran on them, so that nobody can confirm that they are off.
 const (
-	busy, cold = "busy", "cold"
-	group      = "attacks.example/group"
-	perGroup   = 3
+	busy, cold, leaving = "busy", "cold", "leaving"
+	group               = "attacks.example/group"
+	perGroup            = 3
 )
+
+// hold is the finalizer that holds nodes and pods.
+const hold = "attacks.example/hold"
 
 // repair is in allowedActors of every policy, and may confirm nodes.
 const repair = "system:serviceaccount:ops:repair"
@@ -43,19 +47,18 @@ type world struct {
 	actor               client.Client // repair
 	// back are the cold nodes that are back, since when.
 	back map[string]time.Time
+	// hasty puts back at once what was removed: nobody judges what a pod of a Node before it may still do.
+	hasty bool
 }
 
 func (w *world) namespaces() []string { return []string{w.stateful, w.all, w.open} }
 
 // newWorld makes nodes, namespaces, policies, users and workloads.
-func newWorld(t *testing.T, s *suite.Suite) *world {
+func newWorld(t *testing.T, s *suite.Suite, policies func(*testing.T, *world)) *world {
 	t.Helper()
 	w := &world{Suite: s, users: map[string]*http.Client{}, back: map[string]time.Time{}}
 	w.stateful, w.all, w.open = s.Namespace(t), s.Namespace(t), s.Namespace(t)
-	s.Policy(t, w.stateful, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{
-		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, AllowedActors: []string{repair}}})
-	s.Policy(t, w.all, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{
-		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: []string{repair}}})
+	policies(t, w)
 	w.addUsers(t)
 	w.actor, _ = s.Warned(t, repair)
 	w.addMarks(t)
@@ -67,6 +70,15 @@ func newWorld(t *testing.T, s *suite.Suite) *world {
 		s.Create(t, w.deployment(ns))
 	}
 	return w
+}
+
+// denying makes the policies that guard two of the namespaces.
+func denying(t *testing.T, w *world) {
+	t.Helper()
+	w.Policy(t, w.stateful, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{
+		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, AllowedActors: []string{repair}}})
+	w.Policy(t, w.all, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{
+		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: []string{repair}}})
 }
 
 // addMarks makes what changes are read up to (watch_test.go).
@@ -94,8 +106,8 @@ func (w *world) addNode(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	if name == cold+"-0" { // from the beginning, so that there is one whose finalizer is old
-		hold := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["attacks.example/hold"]}}`))
-		if err := w.Client.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, hold); err != nil {
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, hold))
+		if err := w.Client.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,7 +269,7 @@ func (w *world) tend(t *testing.T, m *model, pick func(n int) int) {
 			t.Fatal(err)
 		}
 	}
-	names, on, clear := map[string]bool{}, map[string]bool{}, pick(4) == 0
+	names, on, clear := map[string]bool{}, map[string]bool{}, w.hasty || pick(4) == 0
 	for _, p := range m.pods {
 		names[podName(p.pod)] = true
 		on[p.pod.Spec.NodeName] = true
@@ -271,7 +283,7 @@ func (w *world) tend(t *testing.T, m *model, pick func(n int) int) {
 			name := fmt.Sprintf("%s-%d", of, i)
 			n := m.nodeOf(name)
 			switch {
-			case n.node == nil && !on[name]: // a name is used again once nothing is left of the node before
+			case n.node == nil && (w.hasty || !on[name]): // a name is used again once nothing is left of the node before
 				delete(w.back, name)
 				w.StopHeartbeat(name)
 				w.addNode(t, name)
@@ -311,8 +323,8 @@ func (w *world) tend(t *testing.T, m *model, pick func(n int) int) {
 func (w *world) clear(ctx context.Context, p *corev1.Pod) error {
 	p = p.DeepCopy()
 	if len(p.Finalizers) > 0 {
-		hold := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"uid":%q,"finalizers":null}}`, p.UID))
-		if err := w.Client.Patch(ctx, p, hold); err != nil {
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"uid":%q,"finalizers":null}}`, p.UID))
+		if err := w.Client.Patch(ctx, p, patch); err != nil {
 			return ignoreReplaced(err)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 const (
 	guestName         = "guest"
 	enforcerImage     = "localhost/podgrace/nodeenforcer:1"
-	enforcerNamespace = "podgrace-system"
+	enforcerNamespace = "podgrace-node"
 	watcherPath       = "/opt/podgrace/watcher"
 	// enforcerKubeconfig is in the guest, alone in its folder: no Service leads to the API server there.
 	enforcerKubeconfig = "/etc/podgrace/enforcer/kubeconfig"

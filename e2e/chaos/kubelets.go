@@ -36,8 +36,7 @@ type kubelet struct {
 	copies *copies
 
 	// Of run alone.
-	knows  map[types.UID]*container
-	looked time.Time // when it last looked at its Node
+	knows map[types.UID]*container
 
 	mu   sync.Mutex
 	cut  bool
@@ -122,7 +121,7 @@ func (k *kubelet) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{k.reportReady(ctx)}
+	var errs []error
 	there := map[types.UID]bool{}
 	for _, p := range all {
 		if p.Spec.NodeName == k.node {
@@ -225,31 +224,4 @@ func withUID(patch client.Patch, p *corev1.Pod) (client.Patch, error) {
 		return nil, err
 	}
 	return client.RawPatch(patch.Type(), append(fmt.Appendf(nil, `{"metadata":{"uid":%q},`, p.UID), text[1:]...)), nil
-}
-
-// reportReady writes that the node is ready where the API server has it otherwise, as the node lifecycle controller writes of a node that it has not heard of. It looks once a second.
-func (k *kubelet) reportReady(ctx context.Context) error {
-	if time.Since(k.looked) < time.Second {
-		return nil
-	}
-	k.looked = time.Now()
-	var n corev1.Node
-	if err := k.kube.Get(ctx, client.ObjectKey{Name: k.node}, &n); err != nil {
-		return err
-	}
-	changed := false
-	for i := range n.Status.Conditions {
-		c := &n.Status.Conditions[i]
-		if c.Status != corev1.ConditionUnknown {
-			continue
-		}
-		c.Status, c.LastHeartbeatTime, c.LastTransitionTime, changed = corev1.ConditionFalse, metav1.Now(), metav1.Now(), true
-		if c.Type == corev1.NodeReady {
-			c.Status = corev1.ConditionTrue
-		}
-	}
-	if !changed {
-		return nil
-	}
-	return k.kube.Status().Update(ctx, &n)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -285,11 +286,17 @@ func (c *Cluster) makeDir(context.Context) (err error) {
 	return nil
 }
 
-// waitReady returns when the API server is ready and, with controllers, pods can be created in namespace default.
+// waitReady returns when the API server is ready and has created Kubernetes' own namespaces and, with controllers, pods can be created in namespace default.
 func (c *Cluster) waitReady(ctx context.Context) error {
 	err := Until(ctx, "the API server", func(ctx context.Context) (bool, error) {
 		return c.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	})
+	if err == nil { // the API server is ready before it has created them, and manifests have a Role there
+		err = Until(ctx, "the namespace of the nodes' Leases", func(ctx context.Context) (bool, error) {
+			_, err := c.client.CoreV1().Namespaces().Get(ctx, corev1.NamespaceNodeLease, metav1.GetOptions{})
+			return err == nil, nil
+		})
+	}
 	if err != nil || !c.options.ControllerManager {
 		return err
 	}

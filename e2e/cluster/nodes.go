@@ -65,7 +65,7 @@ func (c *Cluster) StopHeartbeat(name string) {
 	}
 }
 
-// StartHeartbeat creates the node's lease, if there is none, and renews it until StopHeartbeat or Stop.
+// StartHeartbeat creates the node's lease, if it does not exist, and renews it until StopHeartbeat or Stop. With a controller manager it also reports the node ready again, as a kubelet does.
 func (c *Cluster) StartHeartbeat(ctx context.Context, name string) error {
 	err := Until(ctx, "the lease of node "+name, func(ctx context.Context) (bool, error) {
 		_, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, nodeLease(name), metav1.CreateOptions{})
@@ -120,6 +120,34 @@ func (c *Cluster) renew(ctx context.Context, name string) {
 	if lease, err := leases.Get(ctx, name, metav1.GetOptions{}); err == nil {
 		lease.Spec.RenewTime = nodeLease(name).Spec.RenewTime
 		_, _ = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	}
+	if c.options.ControllerManager {
+		c.reportReady(ctx, name)
+	}
+}
+
+// reportReady replaces the conditions that the node lifecycle controller made Unknown, as it does for every node when the API server was away for the grace period. That controller never makes them
+// known again: a kubelet does (pkg/kubelet/kubelet_node_status.go tryUpdateNodeStatus, 1.36.3). As with the lease, the next round tries again.
+func (c *Cluster) reportReady(ctx context.Context, name string) {
+	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	unknown, now := false, metav1.Now()
+	for i := range node.Status.Conditions {
+		was := &node.Status.Conditions[i]
+		if was.Reason != "NodeStatusUnknown" {
+			continue
+		}
+		unknown = true
+		if was.Type == corev1.NodeReady {
+			*was = condition(was.Type, corev1.ConditionTrue, "KubeletReady", now)
+		} else {
+			*was = condition(was.Type, corev1.ConditionFalse, "KubeletHasNoPressure", now)
+		}
+	}
+	if unknown {
+		_, _ = c.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 	}
 }
 

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -117,8 +118,19 @@ func TestClaimRecreated(t *testing.T) {
 		if err == nil || !apierrors.IsForbidden(err) {
 			t.Fatalf("it went through: %v", err)
 		}
-		return strings.Contains(err.Error(), "its claim data was recreated after it started"), nil
+		return strings.Contains(err.Error(), "its claim data was not there before it started"), nil
 	})
+
+	// It may have been recreated in the second in which the pod started, too.
+	again := &corev1.PersistentVolumeClaim{}
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(first), again); err != nil {
+		t.Fatal(err)
+	}
+	started := fmt.Appendf(nil, `{"status":{"startTime":%q}}`, again.CreationTimestamp.UTC().Format(time.RFC3339))
+	if err := s.Client.Status().Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", started)); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, force(t, s, pod), "its claim data was not there before it started")
 }
 
 // podSets are the controllers of an operator, by which a policy may protect pods.

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -454,10 +455,13 @@ func TestConfirmation(t *testing.T) {
 	wantForbidden(t, confirm(s.Client, string(pod.UID)), notThis)
 	wantForbidden(t, confirm(intern, suite.Confirmation(pod)), "you need the verb force-delete on pods.podgrace.dev in "+pod.Namespace)
 	wantRefused(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	if err := confirm(s.Client, guard.ConfirmPod(pod, guard.Node{}, time.Now().Add(-61*time.Minute))); err != nil {
+	// Nobody but its kubelet, which may remove the pod anyway, can write one that has ended.
+	kubelet, _ := s.Warned(t, "system:node:"+pod.Spec.NodeName, "system:nodes")
+	ended := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmForceDelete, guard.ConfirmPod(pod, guard.Node{}, time.Now().Add(-56*time.Minute)))
+	if err := kubelet.Status().Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", ended)); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)), "its confirmation is void, it is older than an hour")
+	wantRefused(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)), "its confirmation is void, it is older than 55 minutes")
 	if err := confirm(s.Client, suite.Confirmation(pod)); err != nil {
 		t.Fatal(err)
 	}
@@ -474,6 +478,81 @@ func TestConfirmation(t *testing.T) {
 		t.Errorf("confirmed: %v", err)
 	}
 	told(t, s, pod.Namespace, pod.Name, "delete by ", " allowed: it was confirmed that the pod may run twice")
+}
+
+// A confirmation has the time at which the API server notes that it is written, on whatever way, and whatever the writer says of that.
+func TestConfirmationIsOfNow(t *testing.T) {
+	s := start(t)
+	pod := guarded(t, s)
+	const notNow = "a confirmation must say when it is made, at most 5 minutes off"
+	of := func(at time.Time) string { return guard.ConfirmPod(pod, guard.Node{}, at) }
+	merge := func(text, more string) client.Patch {
+		return client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}%s}}`, guard.AnnotationConfirmForceDelete, text, more))
+	}
+	apply := func(text string) client.Patch {
+		return client.RawPatch("application/apply-patch+yaml", fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":%q,"annotations":{%q:%q}}}`, pod.Name, pod.Namespace, guard.AnnotationConfirmForceDelete, text))
+	}
+	put := func(text, managed string) error {
+		now := &corev1.Pod{}
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), now); err != nil {
+			return err
+		}
+		now.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: text}
+		if managed != "" {
+			if err := json.Unmarshal([]byte(managed), &now.ManagedFields); err != nil {
+				return err
+			}
+		}
+		return s.Client.Update(t.Context(), now)
+	}
+	ages := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
+	forged := fmt.Sprintf(`[{"manager":"x","operation":"Update","apiVersion":"v1","time":%q,"fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{"f:%s":{}}}}}]`, ages.Format(time.RFC3339), guard.AnnotationConfirmForceDelete)
+	for how, write := range map[string]func(text string) error{
+		"a patch": func(text string) error { return s.Client.Patch(t.Context(), pod.DeepCopy(), merge(text, "")) },
+		"a patch, and more": func(text string) error {
+			return s.Client.Patch(t.Context(), pod.DeepCopy(), merge(text, `,"labels":{"x":"y"}`))
+		},
+		"the status": func(text string) error { return s.Client.Status().Patch(t.Context(), pod.DeepCopy(), merge(text, "")) },
+		"an apply": func(text string) error {
+			return s.Client.Patch(t.Context(), pod.DeepCopy(), apply(text), client.FieldOwner("e2e-"+strings.ToLower(t.Name())), client.ForceOwnership)
+		},
+		"an update":                func(text string) error { return put(text, "") },
+		"an update, and a forgery": func(text string) error { return put(text, forged) },
+		"a patch, and a forgery": func(text string) error {
+			return s.Client.Patch(t.Context(), pod.DeepCopy(), merge(text, `,"managedFields":`+forged))
+		},
+	} {
+		for _, off := range []time.Duration{6 * time.Minute, -6 * time.Minute, time.Until(ages)} {
+			if err := write(of(time.Now().Add(off))); err == nil || !strings.Contains(err.Error(), notNow) {
+				t.Errorf("by %s, %s ahead: %v", how, off, err)
+			}
+		}
+		for _, off := range []time.Duration{4 * time.Minute, 0, -4 * time.Minute} {
+			if err := write(of(time.Now().Add(off))); err != nil {
+				t.Errorf("by %s, %s ahead: %v", how, off, err)
+			}
+		}
+	}
+
+	// Once managedFields were emptied nothing is noted, but of an apply. The program knows that.
+	if err := s.Client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"managedFields":[{}],"annotations":{%q:null}}}`, guard.AnnotationConfirmForceDelete))); err != nil {
+		t.Fatal(err)
+	}
+	const notNoted = "the API server does not note when pod "
+	for _, at := range []time.Time{ages, time.Now()} {
+		if err := s.Client.Patch(t.Context(), pod.DeepCopy(), merge(of(at), "")); err == nil || !strings.Contains(err.Error(), notNoted) {
+			t.Errorf("of a pod of which nothing is noted: %v", err)
+		}
+		if err := s.Client.Patch(t.Context(), pod.DeepCopy(), merge(of(at), `,"managedFields":[{}]`)); err == nil || !strings.Contains(err.Error(), notNoted) {
+			t.Errorf("emptied again: %v", err)
+		}
+	}
+	if err := confirmClient(t, s).ConfirmPod(t.Context(), pod, suite.Confirmation(pod)); err != nil {
+		t.Errorf("by the program: %v", err)
+	}
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll); err != nil {
+		t.Errorf("confirmed: %v", err)
+	}
 }
 
 // told returns when an Event tells of a removal that was let go by a confirmation.
@@ -564,7 +643,7 @@ func TestEnforcerOfAnotherNode(t *testing.T) {
 	pod := guarded(t, s)
 	enforcer := func(node string) client.Client {
 		config := rest.CopyConfig(s.Config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer", Groups: []string{"system:masters"},
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:podgrace-node:podgrace-nodeenforcer", Groups: []string{"system:masters"},
 			Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
 		kube, err := suite.NewClient(config)
 		if err != nil {

@@ -36,7 +36,7 @@ func enforcerAPI(t *testing.T, s *suite.Suite, node string, change ...func(*rest
 	t.Helper()
 	config := rest.CopyConfig(s.Config)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer", Groups: []string{"system:masters"},
+		UserName: "system:serviceaccount:podgrace-node:podgrace-nodeenforcer", Groups: []string{"system:masters"},
 		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}},
 	}
 	for _, c := range change {

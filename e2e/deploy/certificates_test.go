@@ -56,7 +56,7 @@ func TestCertificateOfTheUser(t *testing.T) {
 			}
 		}
 	}
-	for right := range declaredFor(t, all, "podgrace-webhook") {
+	for right := range declaredFor(t, all, "podgrace-webhook", namespace) {
 		if strings.Contains(right, "/secrets ") {
 			t.Errorf("it has a right on Secrets: %s", right)
 		}

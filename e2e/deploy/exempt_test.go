@@ -81,7 +81,7 @@ func TestValuesOfAdmission(t *testing.T) {
 		"no failure policy": {"limits.failurePolicy=Open", "/limits/failurePolicy"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", tc.value)
+			_, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", tc.value)
 			if (err != nil) != (tc.refused != "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
 				t.Errorf("got %v, want %q", err, tc.refused)
 			}

@@ -11,7 +11,6 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,12 +51,7 @@ func (w *world) losesNamespace(t *testing.T) {
 		"node.removal.podgrace.dev":  func(ctx context.Context) error { return w.kube.Delete(ctx, node.DeepCopy(), client.DryRunAll) },
 		"pods.validate.podgrace.dev": func(ctx context.Context) error { return w.kube.Create(ctx, w.pod(shop), client.DryRunAll) },
 	}
-	arm := fmt.Sprintf(`{"subjects":[{"kind":"ServiceAccount","name":"podgrace-webhook","namespace":%q}]}`, namespace)
-	for _, name := range []string{controllers.GuardBinding, controllers.LimitsBinding} {
-		if err := w.kube.Patch(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, client.RawPatch("application/merge-patch+json", []byte(arm))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.inForce(t, controllers.Asked{Admissions: true, Removals: true, Guarded: controllers.Closed{All: true}, Nodes: true, Limits: true})
 	for name, request := range unanswered {
 		suite.InForce(t, name, request, "failed calling webhook")
 	}

@@ -59,7 +59,7 @@ func TestEnforcersFolders(t *testing.T) {
 			}
 		})
 	}
-	check("kustomize", find(t, variants[0].kustomized(t), "DaemonSet", "podgrace-nodeenforcer"), standard, hidden)
+	check("kustomize", find(t, withEnforcer.kustomized(t), "DaemonSet", "podgrace-nodeenforcer"), standard, hidden)
 	patched := maps.Clone(standard)
 	patched["image-root"] = "/var/lib/containers"
 	check("kustomize with the patch of the docs", find(t, withPatchOfDocs(t, "name: images,"), "DaemonSet", "podgrace-nodeenforcer"), patched, hidden)
@@ -81,7 +81,7 @@ func TestEnforcersFolders(t *testing.T) {
 		opens := maps.Clone(standard)
 		maps.Copy(opens, change.opens)
 		maps.DeleteFunc(opens, func(_, file string) bool { return file == "" })
-		check(values, find(t, variant{values: []string{values}}.templated(t, namespace), "DaemonSet", "podgrace-nodeenforcer"), opens, change.hidden)
+		check(values, find(t, variant{values: []string{enforcing, values}}.templated(t, namespace), "DaemonSet", "podgrace-nodeenforcer"), opens, change.hidden)
 	}
 }
 
@@ -101,7 +101,7 @@ func withPatchOfDocs(t *testing.T, has string) []*unstructured.Unstructured {
 	if patch == nil {
 		t.Fatalf("docs/install.md shows no patch with %s", has)
 	}
-	dir := variants[0].folder(t)
+	dir := withEnforcer.folder(t)
 	file := filepath.Join(dir, "kustomization.yaml")
 	before, err := os.ReadFile(file)
 	if err != nil {

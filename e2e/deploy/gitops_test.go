@@ -70,8 +70,8 @@ func TestFlux(t *testing.T) {
 	all := localised(t, s)
 	s.Policy(t, s.Namespace(t), v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{AllowedActors: []string{"system:serviceaccount:ops:repair"}}})
 	armed := func(ctx context.Context) (bool, error) {
-		b, err := binding(ctx, s)
-		return len(b.Subjects) == 1, err
+		r, err := inForce(ctx, s)
+		return controllers.AskedBy(r.Rules).Nodes, err
 	}
 	suite.Eventually(t, "the guard to be armed", armed)
 	flux(t, s, all)
@@ -84,22 +84,22 @@ func TestFlux(t *testing.T) {
 
 	t.Cleanup(func() {
 		back := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`))
-		if err := s.Client.Patch(context.Background(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.GuardBinding}}, back); err != nil {
+		if err := s.Client.Patch(context.Background(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.InForce}}, back); err != nil {
 			t.Error(err)
 		}
 	})
 	if _, _, err := s.Kubectl(t.Context(), switchOff(t)...); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Kubectl(t.Context(), "-n", namespace, "annotate", "rolebinding", controllers.GuardBinding, "example.org/by-hand=yes"); err != nil {
+	if _, _, err := s.Kubectl(t.Context(), "-n", namespace, "annotate", "role", controllers.InForce, "example.org/by-hand=yes"); err != nil {
 		t.Fatal(err)
 	}
 	flux(t, s, all)
-	b, err := binding(t.Context(), s)
-	if err != nil || b.Annotations[controllers.AnnotationGuard] != controllers.GuardOff || len(b.Subjects) > 0 {
-		t.Errorf("switched off, and Flux has undone it: %v %v %v", b.Annotations, b.Subjects, err)
+	r, err := inForce(t.Context(), s)
+	if err != nil || r.Annotations[controllers.AnnotationGuard] != controllers.GuardOff || controllers.AskedBy(r.Rules).Closes() {
+		t.Errorf("switched off, and Flux has undone it: %v %v %v", r.Annotations, r.Rules, err)
 	}
-	if b.Annotations["example.org/by-hand"] != "" {
+	if r.Annotations["example.org/by-hand"] != "" {
 		t.Error("Flux does not undo what kubectl writes any more: is the flag that the docs have still needed?")
 	}
 }
@@ -118,9 +118,9 @@ func localised(t *testing.T, s *suite.Suite) []*unstructured.Unstructured {
 	return all
 }
 
-func binding(ctx context.Context, s *suite.Suite) (*rbacv1.RoleBinding, error) {
-	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.GuardBinding}}
-	return b, s.Client.Get(ctx, client.ObjectKeyFromObject(b), b)
+func inForce(ctx context.Context, s *suite.Suite) (*rbacv1.Role, error) {
+	r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.InForce}}
+	return r, s.Client.Get(ctx, client.ObjectKeyFromObject(r), r)
 }
 
 // switchOff are the arguments of the command of operations.md.
@@ -130,7 +130,7 @@ func switchOff(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`(?m)^kubectl (-n podgrace-system patch rolebinding podgrace-guard .*) -p '(.*)'$`).FindStringSubmatch(string(text))
+	command := regexp.MustCompile(`(?m)^kubectl (-n podgrace-system patch role podgrace-in-force .*) -p '(.*)'$`).FindStringSubmatch(string(text))
 	if command == nil {
 		t.Fatal("operations.md has no command that switches the guard off")
 	}

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"regexp"
 	"slices"
@@ -9,11 +10,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // removalOfDocs is how docs/install.md removes what kubectl has applied, but for the policies: the arguments of each kubectl.
@@ -93,8 +97,20 @@ func TestRemovalThatKeepsPolicies(t *testing.T) {
 func (w *world) arm(t *testing.T) {
 	t.Helper()
 	w.armed = true
-	w.kubectl(t, "patch", "rolebinding", "podgrace-guard", "-n", namespace, "--type=merge",
-		"-p", `{"subjects":[{"kind":"ServiceAccount","name":"podgrace-webhook","namespace":"`+namespace+`"}]}`)
+	w.inForce(t, controllers.Asked{Admissions: true, Removals: true, Guarded: controllers.Closed{All: true}, Nodes: true})
+}
+
+// inForce writes what the API server asks, as the leader does.
+func (w *world) inForce(t *testing.T, asked controllers.Asked) {
+	t.Helper()
+	rules, err := json.Marshal(map[string]any{"rules": asked.Rules()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.InForce}}
+	if err := w.kube.Patch(t.Context(), role, client.RawPatch(types.MergePatchType, rules)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wantActs waits until what Podgrace refuses is refused, or nothing of it: a StatefulSet without grace, by the policy and the API server

@@ -88,7 +88,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for _, value := range []string{"monitoring.rules.disabled={PodgraceWebhookDwn}", "monitoring.rules.alerts.PodgraceWebhookDwn.for=5m", "monitoring.rules.alerts.PodgraceWebhookDown.threshold=1"} {
-		if out, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", "monitoring.enabled=true", "--set", value); err == nil || !strings.Contains(err.Error(), "PodgraceWebhookDwn") && !strings.Contains(err.Error(), "this alert has none") {
+		if out, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", "monitoring.enabled=true", "--set", value); err == nil || !strings.Contains(err.Error(), "PodgraceWebhookDwn") && !strings.Contains(err.Error(), "this alert has none") {
 			t.Errorf("%s: got %v %s", value, err, out)
 		}
 	}

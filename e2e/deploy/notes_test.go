@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -9,7 +10,6 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
 // notes is what a version of Helm prints after it has installed the chart with values.
@@ -50,26 +50,26 @@ func TestNotesOnUninstall(t *testing.T) {
 	}
 }
 
-// The notes name every path of removal that the API server refuses while the webhook is away.
-func TestNotesNameWhatFailsClosed(t *testing.T) {
-	_, told, _ := strings.Cut(notes(t, "v4.0.0", nil), "the API server refuses")
-	told, _, _ = strings.Cut(strings.Join(strings.Fields(told), " "), ".")
-	as := map[string]string{
-		"delete": "force deletes of pods", "finalizer": "force deletes of pods", "eviction": "evictions with a grace period of 0", "status": "statuses that end a pod",
-		"enforcer": "evictions by node enforcers", "node": "every DELETE of a Node", "out-of-service": "the out-of-service taint", "volume-attachment": "DELETEs of VolumeAttachments",
+// The notes are 15 lines at most, whatever is on, and true: they have the sentence of the docs on what is refused in an outage, and name no path of a clone.
+func TestNotesAreShortAndTrue(t *testing.T) {
+	const refused = "unsafe removals of pods in namespaces that a policy which denies selects, and unsafe removals of Nodes and attached volumes"
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil || !strings.Contains(strings.Join(strings.Fields(string(text)), " "), refused) {
+		t.Fatalf("docs/operations.md has another sentence (%v)", err)
 	}
-	configuration := typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, find(t, variants[0].templated(t, namespace), "ValidatingWebhookConfiguration", "podgrace"))
-	for _, w := range configuration.Webhooks {
-		if *w.FailurePolicy != admissionregistrationv1.Fail {
-			continue
-		}
-		name := strings.TrimSuffix(w.Name, ".removal.podgrace.dev")
-		if as[name] == "" || !strings.Contains(told, as[name]) {
-			t.Errorf("%s: %q is not in %q", w.Name, as[name], told)
-		}
-		delete(as, name)
+	all := map[string]any{
+		"nodeEnforcer": map[string]any{"enabled": true}, "webhook": map[string]any{"hostNetwork": true}, "crds": map[string]any{"keep": true},
+		"volumeLock": map[string]any{"enabled": true, "drivers": []any{"example.com"}},
 	}
-	if len(as) > 0 {
-		t.Errorf("no webhooks of these names: %v", as)
+	for _, version := range []string{"v3.22.0", "v4.2.4"} {
+		for name, values := range map[string]map[string]any{"default": nil, "everything": all} {
+			got := notes(t, version, values)
+			if lines := strings.Count(strings.TrimSpace(got), "\n") + 1; lines > 15 || !strings.Contains(got, refused) || strings.Contains(got, "deploy/") {
+				t.Errorf("Helm %s, %s: %d lines:\n%s", version, name, lines, got)
+			}
+		}
+	}
+	if got := notes(t, "v4.2.4", all); !strings.Contains(got, "kubectl -n podgrace-node rollout status daemonset/podgrace-nodeenforcer") {
+		t.Errorf("the node enforcer is somewhere else:\n%s", got)
 	}
 }

@@ -23,7 +23,7 @@ func TestWhatIsNoValue(t *testing.T) {
 			if value[1] == "guard.nodes.enabled" {
 				name = "guard"
 			}
-			if _, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", value[1]+".x=y"); err == nil || !strings.Contains(err.Error(), "'"+name+"' not allowed") {
+			if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", value[1]+".x=y"); err == nil || !strings.Contains(err.Error(), "'"+name+"' not allowed") {
 				t.Errorf("%s: got %v", value[1], err)
 			}
 		}

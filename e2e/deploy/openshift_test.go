@@ -64,13 +64,13 @@ func needs(pod *corev1.PodSpec) constraints {
 // The constraints give the node enforcer what its pod has, for its account alone, and nothing that it has not: with all values that give it more.
 func TestOpenShiftAdmitsTheNodeEnforcer(t *testing.T) {
 	for _, tc := range [][]string{
-		{"monitoring.enabled=true"},
-		{"monitoring.enabled=true", "nodeEnforcer.selfFence.enabled=true"},
+		{enforcing, "monitoring.enabled=true"},
+		{enforcing, "monitoring.enabled=true", "nodeEnforcer.selfFence.enabled=true"},
 	} {
 		all := variant{values: append(tc, "openshift.scc.create=true")}.templated(t, namespace)
 		want := needs(&typed[appsv1.DaemonSet](t, find(t, all, "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec)
 		got := constraintsOf(t, all)
-		if len(got.Users) != 1 || got.Users[0] != "system:serviceaccount:podgrace-system:podgrace-nodeenforcer" {
+		if len(got.Users) != 1 || got.Users[0] != "system:serviceaccount:podgrace-node:podgrace-nodeenforcer" {
 			t.Errorf("%v: for %v", tc, got.Users)
 		}
 		if !slices.Contains(got.SeccompProfiles, "runtime/default") {
@@ -117,10 +117,10 @@ func TestOpenShiftRights(t *testing.T) {
 		values    []string
 		scc, bind bool
 	}{
-		{[]string{"nodeEnforcer.enabled=true"}, false, false},
-		{[]string{"openshift.scc.create=true"}, true, false},
-		{[]string{"openshift.scc.create=true", "nodeEnforcer.enabled=false"}, false, false},
-		{[]string{"openshift.scc.create=true", "nodeEnforcer.enabled=false", "webhook.hostNetwork=true"}, false, true},
+		{[]string{enforcing}, false, false},
+		{[]string{enforcing, "openshift.scc.create=true"}, true, false},
+		{[]string{"openshift.scc.create=true"}, false, false},
+		{[]string{"openshift.scc.create=true", "webhook.hostNetwork=true"}, false, true},
 		{[]string{"webhook.hostNetwork=true"}, false, false},
 	} {
 		var scc, bind bool

@@ -30,7 +30,7 @@ func enforcerOf(t *testing.T, s *suite.Suite, nodes ...string) client.Client {
 	t.Helper()
 	config := rest.CopyConfig(s.Config)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + namespace + ":podgrace-nodeenforcer", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+		UserName: "system:serviceaccount:" + nodeNamespace + ":podgrace-nodeenforcer", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + nodeNamespace},
 	}
 	if len(nodes) > 0 {
 		config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": nodes}

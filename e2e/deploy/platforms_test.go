@@ -32,7 +32,7 @@ type ofNode struct {
 // enforcerWith renders the chart and returns what its node enforcer takes.
 func enforcerWith(t *testing.T, args ...string) (ofNode, *corev1.PodSpec) {
 	t.Helper()
-	out, err := helm(t, append([]string{"template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry}, args...)...)
+	out, err := helm(t, append([]string{"template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", enforcing}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,6 +227,9 @@ func TestPlatformsPage(t *testing.T) {
 func (want onPlatform) check(t *testing.T, args []string) {
 	t.Helper()
 	args = append([]string{"template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry}, args...)
+	if want.enforcer == "yes" || want.leaves != nil {
+		args = append(args, "--set", enforcing)
+	}
 	if want.version != "" {
 		if _, err := helm(t, append(args, "--kube-version", want.version)...); err == nil || !strings.Contains(err.Error(), "incompatible with Kubernetes v"+want.version) {
 			t.Errorf("Kubernetes %s: got %v", want.version, err)
@@ -370,12 +373,12 @@ func TestEnforcersPorts(t *testing.T) {
 		"nodeEnforcer.appArmorProfile=Localhost/":                                                     "nodeEnforcer",
 		"nodeEnforcer.ports.health=20346,nodeEnforcer.ports.metrics=20347,nodeEnforcer.ports.https=1": "nodeEnforcer",
 	} {
-		if _, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", values); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", enforcing, "--set", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", values, err)
 		}
 	}
 	// What the enforcer does not take is free for the webhook.
-	if _, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", "nodeEnforcer.enabled=false,webhook.hostNetwork=true,webhook.ports.https=10346"); err != nil {
+	if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", "webhook.hostNetwork=true,webhook.ports.https=10346"); err != nil {
 		t.Error(err)
 	}
 }

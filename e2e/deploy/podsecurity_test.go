@@ -2,9 +2,11 @@ package deploy
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,32 +42,37 @@ func typed[T any](t *testing.T, o *unstructured.Unstructured) *T {
 	return into
 }
 
-// The webhook keeps the Pod Security level restricted in every variant, and the namespace is at the level that its pods need: no
-// less, and no more where the webhook is alone.
+// Pods of podgrace-system keep the Pod Security level restricted in every variant, and the namespace enforces it. Only the node enforcer needs privileged, and has a namespace of its own at that
+// level. Without it nothing is root and nothing of the host is mounted.
 func TestPodSecurity(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			all := v.kustomized(t)
-			webhook := typed[appsv1.Deployment](t, find(t, all, "Deployment", "podgrace-webhook"))
-			refusals := levels(t, webhook.Spec.Template)
-			if len(refusals) > 0 {
-				t.Errorf("the webhook: %v", refusals)
-			}
+			enforced := map[string]string{}
 			for _, o := range all {
-				if o.GetKind() == "DaemonSet" {
-					refusals = levels(t, typed[appsv1.DaemonSet](t, o).Spec.Template)
+				if o.GetKind() == "Namespace" {
+					enforced[o.GetName()] = o.GetLabels()["pod-security.kubernetes.io/enforce"]
 				}
 			}
-			enforced := find(t, all, "Namespace", namespace).GetLabels()["pod-security.kubernetes.io/enforce"]
-			want := api.LevelRestricted
-			if len(refusals) > 0 {
-				want = api.LevelPrivileged
-				if refusals[api.LevelBaseline] == "" {
-					t.Error("the node enforcer is admitted by baseline: then the namespace need not be privileged")
-				}
+			want := map[string]string{namespace: string(api.LevelRestricted)}
+			if slices.ContainsFunc(v.components, func(c string) bool { return strings.HasPrefix(c, "nodeenforcer") }) {
+				want[nodeNamespace] = string(api.LevelPrivileged)
 			}
-			if enforced != string(want) {
-				t.Errorf("the namespace enforces %s, want %s", enforced, want)
+			delete(enforced, "podgrace-fencing") // for Secrets alone
+			if d := cmp.Diff(want, enforced); d != "" {
+				t.Errorf("namespaces by the level that they enforce: %s", d)
+			}
+			for _, o := range slices.Concat(all, v.templated(t, namespace)) {
+				switch o.GetKind() {
+				case "Deployment":
+					if refusals := levels(t, typed[appsv1.Deployment](t, o).Spec.Template); len(refusals) > 0 || o.GetNamespace() != namespace {
+						t.Errorf("%s: %v", key(o), refusals)
+					}
+				case "DaemonSet":
+					if refusals := levels(t, typed[appsv1.DaemonSet](t, o).Spec.Template); refusals[api.LevelBaseline] == "" || o.GetNamespace() != nodeNamespace || want[nodeNamespace] == "" {
+						t.Errorf("%s: is it admitted by baseline? %v", key(o), refusals)
+					}
+				}
 			}
 		})
 	}

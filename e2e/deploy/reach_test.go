@@ -92,26 +92,24 @@ func TestHostNetwork(t *testing.T) {
 		t.Errorf("dnsPolicy=Default: got %s", got)
 	}
 	const level = "pod-security.kubernetes.io/enforce=privileged"
-	alone := map[string]any{"nodeEnforcer": map[string]any{"enabled": false}}
-	if text := notes(t, "v4.0.0", alone); strings.Contains(text, level) {
-		t.Errorf("the notes of a webhook alone:\n%s", text)
+	if text := notes(t, "v4.0.0", nil); strings.Contains(text, level) {
+		t.Errorf("the notes:\n%s", text)
 	}
-	alone["webhook"] = map[string]any{"hostNetwork": true}
-	if text := notes(t, "v4.0.0", alone); !strings.Contains(text, level) || !strings.Contains(text, "The webhook is on its nodes' network.") {
-		t.Errorf("the notes of a webhook alone on its nodes' network:\n%s", text)
+	if text := notes(t, "v4.0.0", map[string]any{"webhook": map[string]any{"hostNetwork": true}}); !strings.Contains(text, level) {
+		t.Errorf("the notes of a webhook on its nodes' network:\n%s", text)
 	}
 }
 
 // What could not work is refused with what is wrong with it.
 func TestRefusedReach(t *testing.T) {
 	for values, want := range map[string]string{
-		"webhook.ports.health=8080":                                       "must be three ports",
-		"webhook.ports.https=8080,webhook.hostNetwork=true":               "must be three ports",
-		"webhook.hostNetwork=true,webhook.ports.https=10250":              "webhook.ports.https: with webhook.hostNetwork port 10250 is the kubelet's",
-		"webhook.hostNetwork=true,webhook.ports.health=10346":             "webhook.ports.health: with webhook.hostNetwork port 10346",
-		"webhook.hostNetwork=true," + strings.Join(apiServersOfDocs, ","): "a NetworkPolicy does not hold for pods on their node's network",
+		"webhook.ports.health=8080":                                        "must be three ports",
+		"webhook.ports.https=8080,webhook.hostNetwork=true":                "must be three ports",
+		"webhook.hostNetwork=true,webhook.ports.https=10250":               "webhook.ports.https: with webhook.hostNetwork port 10250 is the kubelet's",
+		enforcing + ",webhook.hostNetwork=true,webhook.ports.health=10346": "webhook.ports.health: with webhook.hostNetwork port 10346",
+		"webhook.hostNetwork=true," + strings.Join(apiServersOfDocs, ","):  "a NetworkPolicy does not hold for pods on their node's network",
 	} {
-		if _, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", values); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", values, err)
 		}
 	}

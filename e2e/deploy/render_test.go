@@ -48,19 +48,27 @@ type variant struct {
 	values []string
 }
 
+// observing installs the node enforcer, in nodeNamespace, and enforcing one that writes.
+const (
+	observing     = "nodeEnforcer.enabled=true"
+	enforcing     = observing + ",nodeEnforcer.mode=Enforce"
+	nodeNamespace = "podgrace-node"
+)
+
 var variants = []variant{
 	{name: "selfmanaged", overlay: "selfmanaged"},
 	{name: "certmanager", overlay: "certmanager", values: []string{"certificates.mode=cert-manager"}},
-	{name: "selfmanaged, webhook only", overlay: "selfmanaged", components: []string{"webhook-only"}, values: []string{"nodeEnforcer.enabled=false"}},
-	{name: "certmanager, webhook only", overlay: "certmanager", components: []string{"webhook-only"}, values: []string{"certificates.mode=cert-manager", "nodeEnforcer.enabled=false"}},
+	{name: "selfmanaged, node enforcer", overlay: "selfmanaged", components: []string{"nodeenforcer-enforce"}, values: []string{enforcing}},
+	{name: "certmanager, node enforcer", overlay: "certmanager", components: []string{"nodeenforcer-enforce"}, values: []string{"certificates.mode=cert-manager", enforcing}},
+	{name: "selfmanaged, node enforcer that observes", overlay: "selfmanaged", components: []string{"nodeenforcer"}, values: []string{observing}},
 	{name: "fencer", overlay: "selfmanaged", components: []string{"fencer"}, values: []string{"fencer.enabled=true"}},
 	{name: "fencer with NetworkFence", overlay: "selfmanaged", components: []string{"fencer", "fencer-networkfence"}, values: []string{"fencer.enabled=true", "fencer.networkFence=true"}},
 	{name: "volume lock", overlay: "selfmanaged", components: []string{"volumelock"}, values: []string{"volumeLock.enabled=true"}},
-	{name: "volume lock with drivers, webhook only", overlay: "certmanager", components: []string{"webhook-only", "volumelock", "monitoring"}, gating: true, values: append(slices.Clone(gatedOfDocs), "certificates.mode=cert-manager", "nodeEnforcer.enabled=false", "monitoring.enabled=true")},
-	{name: "self-fence", overlay: "selfmanaged", components: []string{"self-fence"}, values: []string{"nodeEnforcer.selfFence.enabled=true"}},
-	{name: "OpenShift", overlay: "selfmanaged", components: []string{"openshift"}, values: []string{"openshift.scc.create=true"}},
+	{name: "volume lock with drivers", overlay: "certmanager", components: []string{"volumelock", "monitoring"}, gating: true, values: append(slices.Clone(gatedOfDocs), "certificates.mode=cert-manager", "monitoring.enabled=true")},
+	{name: "self-fence", overlay: "selfmanaged", components: []string{"nodeenforcer", "self-fence"}, values: []string{observing, "nodeEnforcer.selfFence.enabled=true"}},
+	{name: "OpenShift", overlay: "selfmanaged", components: []string{"nodeenforcer-enforce", "openshift"}, values: []string{enforcing, "openshift.scc.create=true"}},
+	{name: "monitoring, node enforcer", overlay: "selfmanaged", components: []string{"nodeenforcer", "monitoring"}, values: []string{"monitoring.enabled=true", observing}},
 	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
-	{name: "monitoring, webhook only", overlay: "selfmanaged", components: []string{"webhook-only", "monitoring"}, values: []string{"monitoring.enabled=true", "nodeEnforcer.enabled=false"}},
 	{name: "dashboard", overlay: "selfmanaged", components: []string{"dashboard"}, values: []string{"monitoring.dashboard.enabled=true"}},
 	{name: "only the API server", overlay: "selfmanaged", components: []string{"client-ca", "network-policy"}, patched: true, values: append(slices.Clone(apiServersOfDocs), "webhook.clientCA.configMap=podgrace-client-ca")},
 	{name: "excluded namespaces", overlay: "selfmanaged", components: []string{"fencer", "exclude-namespaces"}, excluding: true, values: append(slices.Clone(excludedOfDocs), "fencer.enabled=true")},
@@ -68,6 +76,9 @@ var variants = []variant{
 	{name: "timeouts", overlay: "selfmanaged", components: []string{"webhook-timeouts"}, waiting: true, values: []string{"webhook.timeoutSeconds.mutating=10", "webhook.timeoutSeconds.validating=8"}},
 	{name: "certmanager, only the API server", overlay: "certmanager", components: []string{"client-ca"}, values: []string{"certificates.mode=cert-manager", "webhook.clientCA.configMap=podgrace-client-ca"}},
 }
+
+// withEnforcer is the variant of them that is selfmanaged with the node enforcer.
+var withEnforcer = variants[2]
 
 // apiServersOfDocs are the values by which the chart has the addresses that the patch of docs/install.md has.
 var apiServersOfDocs = []string{

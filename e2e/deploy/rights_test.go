@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -43,12 +44,12 @@ func (r rights) add(groups, resources, names, verbs []string) {
 	}
 }
 
-// declaredFor returns what the roles among objects give to a service account.
-func declaredFor(t *testing.T, all []*unstructured.Unstructured, account string) rights {
+// declaredFor returns what the roles among objects give to a service account in a namespace.
+func declaredFor(t *testing.T, all []*unstructured.Unstructured, account, in string) rights {
 	t.Helper()
 	given := rights{}
 	for _, o := range all {
-		if !strings.HasSuffix(o.GetKind(), "RoleBinding") {
+		if !strings.HasSuffix(o.GetKind(), "RoleBinding") || o.GetNamespace() != "" && o.GetNamespace() != in {
 			continue
 		}
 		binding := typed[rbacv1.RoleBinding](t, o) // a ClusterRoleBinding has the same fields
@@ -62,18 +63,18 @@ func declaredFor(t *testing.T, all []*unstructured.Unstructured, account string)
 	return given
 }
 
-// has returns what the API server says that a service account of Podgrace's namespace may do there.
-func has(t *testing.T, s *suite.Suite, account string) rights {
+// has returns what the API server allows a service account of a namespace to do in a namespace.
+func has(t *testing.T, s *suite.Suite, account, of, in string) rights {
 	t.Helper()
 	config := rest.CopyConfig(s.Config)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + namespace + ":" + account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+		UserName: "system:serviceaccount:" + of + ":" + account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + of},
 	}
 	kube, err := client.New(config, client.Options{Scheme: webhook.NewScheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: in}}
 	if err := kube.Create(t.Context(), review); err != nil {
 		t.Fatal(err)
 	}
@@ -97,26 +98,109 @@ func TestProgramsHaveExactlyTheseRights(t *testing.T) {
 	if err := podgrace.AllowEnforcer(t.Context(), s.Cluster); err != nil {
 		t.Fatal(err)
 	}
-	everybody := has(t, s, "somebody")
-	for _, account := range []string{"podgrace-webhook", "podgrace-nodeenforcer"} {
-		want := declaredFor(t, variants[0].kustomized(t), account)
-		if len(want) < 10 {
-			t.Errorf("%s: only %d rights are declared", account, len(want))
-		}
-		suite.Eventually(t, "the rights of "+account, func(context.Context) (bool, error) {
-			got := without(has(t, s, account), everybody)
-			more, fewer := slices.Sorted(maps.Keys(without(got, want))), slices.Sorted(maps.Keys(without(want, got)))
-			if len(more)+len(fewer) > 0 {
-				return false, fmt.Errorf("more than declared: %q; fewer: %q", more, fewer)
+	if err := errors.Join(podgrace.AllowFencer(t.Context(), s.Cluster), podgrace.AllowVolumeLock(t.Context(), s.Cluster)); err != nil {
+		t.Fatal(err)
+	}
+	all := variant{overlay: "selfmanaged", components: []string{"nodeenforcer-enforce", "fencer", "volumelock"}}.kustomized(t)
+	for _, in := range []string{namespace, nodeNamespace, corev1.NamespaceNodeLease, "podgrace-fencing", metav1.NamespaceDefault} {
+		for account, of := range map[string]string{"podgrace-webhook": namespace, "podgrace-nodeenforcer": nodeNamespace, "podgrace-fencer": namespace, "podgrace-volumelock": namespace} {
+			everybody := has(t, s, "somebody", of, in)
+			want := declaredFor(t, all, account, in)
+			if len(want) < 10 {
+				t.Errorf("%s: only %d rights are declared", account, len(want))
 			}
-			return true, nil
-		})
+			suite.Eventually(t, "the rights of "+account+" in "+in, func(context.Context) (bool, error) {
+				got := without(has(t, s, account, of, in), everybody)
+				more, fewer := slices.Sorted(maps.Keys(without(got, want))), slices.Sorted(maps.Keys(without(want, got)))
+				if len(more)+len(fewer) > 0 {
+					return false, fmt.Errorf("more than declared: %q; fewer: %q", more, fewer)
+				}
+				return true, nil
+			})
+		}
+	}
+}
+
+// The fencer may read the Secrets of the namespace that FenceAgents' have, and no other: not the key of the webhook's CA.
+func TestFencerReadsNoOtherSecrets(t *testing.T) {
+	all := variant{overlay: "selfmanaged", components: []string{"fencer"}}.kustomized(t)
+	for in, want := range map[string][]string{namespace: nil, metav1.NamespaceDefault: nil, "podgrace-fencing": {"/secrets (any) get"}} {
+		var got []string
+		for right := range declaredFor(t, all, "podgrace-fencer", in) {
+			if strings.HasPrefix(right, "/secrets ") {
+				got = append(got, right)
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("in %s: %s", in, d)
+		}
+	}
+}
+
+// The namespace of the fencer's Secrets has the name that a value gives, for the program as well, and is not created if it exists.
+func TestFencersSecretsNamespace(t *testing.T) {
+	rendered := func(values ...string) (names []string, args []string) {
+		for _, o := range (variant{values: append([]string{"fencer.enabled=true"}, values...)}).templated(t, namespace) {
+			switch {
+			case o.GetKind() == "Namespace":
+				names = append(names, o.GetName())
+			case o.GetName() == "podgrace-fencer-credentials":
+				names = append(names, o.GetKind()+" in "+o.GetNamespace())
+			case o.GetKind() == "Deployment" && o.GetName() == "podgrace-fencer":
+				args = typed[appsv1.Deployment](t, o).Spec.Template.Spec.Containers[0].Args
+			}
+		}
+		slices.Sort(names)
+		return names, args
+	}
+	names, args := rendered()
+	if d := cmp.Diff([]string{"Role in podgrace-fencing", "RoleBinding in podgrace-fencing", "podgrace-fencing"}, names); d != "" || len(args) > 0 {
+		t.Errorf("by default: %s, args %q", d, args)
+	}
+	names, args = rendered("fencer.secretsNamespace=bmcs", "fencer.createSecretsNamespace=false")
+	if d := cmp.Diff([]string{"Role in bmcs", "RoleBinding in bmcs"}, names); d != "" || !slices.Equal(args, []string{"--secrets-namespace=bmcs"}) {
+		t.Errorf("another one: %s, args %q", d, args)
+	}
+	if out, err := helm(t, "template", "podgrace", chart, "--namespace", "podgrace-fencing", "--set", noRegistry, "--set", "fencer.enabled=true"); err == nil || !strings.Contains(out+err.Error(), "must not be the release's namespace") {
+		t.Errorf("the release's own: %v", err)
+	}
+}
+
+// A node enforcer that observes may write its conditions and nothing else, has nothing of the host but the cgroups, to read, and is not root. By Helm it is the same (TestHelmAndKustomizeAreTheSame).
+func TestObserverOnlyReads(t *testing.T) {
+	all := variant{overlay: "selfmanaged", components: []string{"nodeenforcer"}}.kustomized(t)
+	var writes []string
+	for _, o := range all {
+		if !strings.HasSuffix(o.GetKind(), "Role") || !strings.HasPrefix(o.GetName(), "podgrace-nodeenforcer") {
+			continue
+		}
+		for _, rule := range typed[rbacv1.ClusterRole](t, o).Rules {
+			for _, verb := range rule.Verbs {
+				if verb != "get" && verb != "list" && verb != "watch" {
+					writes = append(writes, verb+" "+strings.Join(rule.Resources, " "))
+				}
+			}
+		}
+	}
+	if !slices.Equal(writes, []string{"patch nodes/status"}) {
+		t.Errorf("it may %q", writes)
+	}
+	pod := typed[appsv1.DaemonSet](t, find(t, all, "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec
+	c := pod.Containers[0]
+	if len(pod.Volumes) != 1 || len(c.VolumeMounts) != 1 || c.VolumeMounts[0].MountPath != "/host/cgroup" || !c.VolumeMounts[0].ReadOnly || pod.HostPID {
+		t.Errorf("it has of the host: %v, mounted %v, its processes %t", pod.Volumes, c.VolumeMounts, pod.HostPID)
+	}
+	if sc := c.SecurityContext; sc.RunAsNonRoot == nil || !*sc.RunAsNonRoot || *sc.RunAsUser == 0 || len(sc.Capabilities.Add) > 0 || sc.AppArmorProfile != nil {
+		t.Errorf("it runs as %+v", sc)
+	}
+	if !slices.Contains(c.Args, "--mode=Observe") || !slices.Contains(c.Args, "--daemonset=$(POD_NAMESPACE)/podgrace-nodeenforcer") {
+		t.Errorf("its flags are %q", c.Args)
 	}
 }
 
 // With cert-manager the webhook has no right on Secrets.
 func TestRightsWithCertManager(t *testing.T) {
-	given := declaredFor(t, variants[1].kustomized(t), "podgrace-webhook")
+	given := declaredFor(t, variants[1].kustomized(t), "podgrace-webhook", namespace)
 	for right := range given {
 		if strings.HasPrefix(right, "/secrets ") {
 			t.Error(right)

@@ -42,7 +42,7 @@ func TestHelmAndKustomizeAreTheSame(t *testing.T) {
 func TestHelm3(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			out, err := helmOf(t, helm3Program, append([]string{"template", "podgrace", chart, "--skip-tests", "--kube-version", "1.36.0", "--namespace", namespace, "--set", noRegistry}, set(v.values)...)...)
+			out, err := helmOf(t, helm3Program, append([]string{"template", "podgrace", chart, "--namespace", namespace, "--skip-tests", "--kube-version", "1.36.0", "--set", noRegistry}, set(v.values)...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestNothingRenderedHasACABundle(t *testing.T) {
 	}
 }
 
-// The CustomResourceDefinitions outlive the release, unless that is not wanted, or somebody else brings them.
+// The CustomResourceDefinitions are those of what is installed. They outlive the release, unless that is not wanted, or somebody else brings them.
 func TestCRDsInTheChart(t *testing.T) {
 	for values, want := range map[string]string{"crds.keep=true": "keep", "crds.keep=false": ""} {
 		all := variant{values: []string{values}}.templated(t, namespace)
@@ -125,7 +125,23 @@ func TestCRDsInTheChart(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range (variant{values: []string{"crds.install=false"}}).templated(t, namespace) {
+	always := []string{"fencereceipts.podgrace.dev", "nodepolicies.podgrace.dev", "podpolicies.podgrace.dev", "policyexceptions.podgrace.dev"}
+	for values, more := range map[string][]string{
+		"crds.install=true": nil, enforcing: nil, "volumeLock.enabled=true": {"volumelocks.podgrace.dev"},
+		"fencer.enabled=true": {"fenceagents.podgrace.dev", "fencepolicies.podgrace.dev", "fences.podgrace.dev"},
+	} {
+		var got []string
+		for _, o := range (variant{values: []string{values}}).templated(t, namespace) {
+			if o.GetKind() == "CustomResourceDefinition" {
+				got = append(got, o.GetName())
+			}
+		}
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(slices.Concat(always, more))); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", values, got, want)
+		}
+	}
+	for _, o := range (variant{values: []string{"crds.install=false", "fencer.enabled=true", "volumeLock.enabled=true"}}).templated(t, namespace) {
 		if o.GetKind() == "CustomResourceDefinition" {
 			t.Errorf("crds.install=false: %s is there", o.GetName())
 		}
@@ -140,10 +156,50 @@ func TestCopiesOutliveTheRelease(t *testing.T) {
 	}
 }
 
+// helm install without a namespace would take default, and so exempt it from all policies. That is refused, and so is every namespace that others share, unless a value says that it is meant.
+func TestSharedNamespaces(t *testing.T) {
+	render := func(in, value string) error {
+		_, err := helm(t, "template", "podgrace", chart, "--namespace", in, "--set", noRegistry, "--set", value)
+		return err
+	}
+	if _, err := helm(t, "template", "podgrace", chart, "--set", noRegistry); err == nil || !strings.Contains(err.Error(), "the namespace of the release is default") {
+		t.Errorf("without a namespace: got %v", err)
+	}
+	for _, in := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+		if err := render(in, "allowSharedNamespace=false"); err == nil || !strings.Contains(err.Error(), "-n podgrace-system --create-namespace") {
+			t.Errorf("%s: got %v", in, err)
+		}
+		if err := render(in, "allowSharedNamespace=true"); err != nil {
+			t.Errorf("%s, meant: got %v", in, err)
+		}
+	}
+	if err := render(nodeNamespace, "allowSharedNamespace=true"); err == nil || !strings.Contains(err.Error(), "which is the node enforcer's") {
+		t.Errorf("%s: got %v", nodeNamespace, err)
+	}
+	for _, in := range []string{namespace, "default-2"} {
+		if err := render(in, "allowSharedNamespace=false"); err != nil {
+			t.Errorf("%s: got %v", in, err)
+		}
+	}
+}
+
+// Who brings the namespace of the node enforcer tells the chart.
+func TestNamespaceOfTheNodeEnforcer(t *testing.T) {
+	for value, want := range map[string]bool{"nodeEnforcer.createNamespace=true": true, "nodeEnforcer.createNamespace=false": false} {
+		all := variant{values: []string{enforcing, value}}.templated(t, "elsewhere")
+		got := slices.ContainsFunc(all, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == "Namespace" && o.GetName() == nodeNamespace
+		})
+		if got != want || find(t, all, "DaemonSet", "podgrace-nodeenforcer").GetNamespace() != nodeNamespace {
+			t.Errorf("%s: %v, %s", value, got, find(t, all, "DaemonSet", "podgrace-nodeenforcer").GetNamespace())
+		}
+	}
+}
+
 // What a value says arrives where it is meant.
 func TestValues(t *testing.T) {
 	all := variant{values: []string{
-		"images.registry=registry.example/", "images.tag=v9", "images.pullPolicy=Never", "images.pullSecrets={one,two}",
+		enforcing, "images.registry=registry.example/", "images.tag=v9", "images.pullPolicy=Never", "images.pullSecrets={one,two}",
 		"webhook.replicas=3", "webhook.verbosity=4", "webhook.nodeSelector.disk=fast", "webhook.podAnnotations.a=b",
 		"webhook.tolerations[0].operator=Exists", "webhook.affinity.podAntiAffinity.x=y", "webhook.resources.requests.cpu=1",
 		"nodeEnforcer.verbosity=2", "nodeEnforcer.resources.limits.memory=1Gi", "nodeEnforcer.nodeSelector.pool=a", "nodeEnforcer.podAnnotations.c=d",
@@ -180,7 +236,7 @@ func TestValues(t *testing.T) {
 	for object, want := range map[*unstructured.Unstructured][]string{
 		webhook:  {`"image":"registry.example/podgrace/webhook:v9"`, `"imagePullPolicy":"Never"`, `"--v=4"`, `"resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":1,"memory":"128Mi"}}`, `{"operator":"Exists"}`},
 		lock:     {`"image":"registry.example/podgrace/volumelock@sha256:` + digits + `"`, `"args":["--drivers=b.example,a.example"]`},
-		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}`, `"seLinuxOptions":{"type":"spc_t"}`, `"--kubelet-ca=/ca.crt"`},
+		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"25m","memory":"64Mi"}}`, `"seLinuxOptions":{"type":"spc_t"}`, `"--kubelet-ca=/ca.crt"`},
 	} {
 		text, _ := object.MarshalJSON()
 		for _, part := range want {
@@ -196,7 +252,7 @@ func TestValues(t *testing.T) {
 // What a person or a platform adds to the pods of each workload arrives there, beside what they have: no selector loses its pods, and what an
 // object is not told keeps the manifest's.
 func TestPods(t *testing.T) {
-	base := []string{"fencer.enabled=true", "volumeLock.enabled=true", "volumeLock.drivers={nfs.csi.k8s.io}"}
+	base := []string{enforcing, "fencer.enabled=true", "volumeLock.enabled=true", "volumeLock.drivers={nfs.csi.k8s.io}"}
 	values := append(slices.Clone(base), "commonLabels.cost=ops", "commonLabels.app\\.kubernetes\\.io/name=mine")
 	for _, section := range []string{"webhook", "nodeEnforcer", "fencer", "volumeLock"} {
 		values = append(values, section+".podLabels.team=a", section+`.podLabels.app\.kubernetes\.io/part-of=mine`, section+".extraArgs={--logging-format=json,--v=3}", section+".verbosity=1",
@@ -247,7 +303,7 @@ func TestPods(t *testing.T) {
 // All programs log in the format of logFormat, but for what has its own; with the defaults no flag says so. The decision log and the bound of the metrics are
 // the webhook's.
 func TestLogs(t *testing.T) {
-	base := []string{"fencer.enabled=true", "volumeLock.enabled=true", "nodeEnforcer.selfFence.enabled=true"}
+	base := []string{enforcing, "fencer.enabled=true", "volumeLock.enabled=true", "nodeEnforcer.selfFence.enabled=true"}
 	logs := []string{"--log-format=json"}
 	for _, tc := range []struct {
 		values                          []string
@@ -287,7 +343,7 @@ func asDaemonSet(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // The node enforcer goes to machines alone: nodes of Fargate and of virtual-kubelet have the labels by which it stays away.
 func TestNoEnforcerWhereThereIsNoMachine(t *testing.T) {
-	pod := typed[appsv1.DaemonSet](t, find(t, variants[0].kustomized(t), "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec
+	pod := typed[appsv1.DaemonSet](t, find(t, withEnforcer.kustomized(t), "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec
 	required, err := nodeaffinity.NewNodeSelector(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +361,7 @@ var digits = strings.Repeat("0a", 32)
 
 // An image by its digest is that one, whatever the tag.
 func TestImagesByDigest(t *testing.T) {
-	all := variant{values: []string{"images.registry=registry.example/", "images.tag=v9", "webhook.digest=sha256:" + digits}}.templated(t, namespace)
+	all := variant{values: []string{enforcing, "images.registry=registry.example/", "images.tag=v9", "webhook.digest=sha256:" + digits}}.templated(t, namespace)
 	for o, want := range map[*unstructured.Unstructured]string{
 		find(t, all, "Deployment", "podgrace-webhook"):     "registry.example/podgrace/webhook@sha256:" + digits,
 		find(t, all, "DaemonSet", "podgrace-nodeenforcer"): "registry.example/podgrace/nodeenforcer:v9",
@@ -314,7 +370,7 @@ func TestImagesByDigest(t *testing.T) {
 			t.Errorf("%s: no image %s", o.GetName(), want)
 		}
 	}
-	other := variant{values: []string{"nodeEnforcer.digest=sha256:" + digits}}.templated(t, namespace)
+	other := variant{values: []string{enforcing, "nodeEnforcer.digest=sha256:" + digits}}.templated(t, namespace)
 	if text, _ := find(t, other, "DaemonSet", "podgrace-nodeenforcer").MarshalJSON(); !strings.Contains(string(text), `"image":"registry.invalid/podgrace/nodeenforcer@sha256:`+digits+`"`) {
 		t.Errorf("the node enforcer: %s", text)
 	}
@@ -323,8 +379,8 @@ func TestImagesByDigest(t *testing.T) {
 // Nobody has published the images: without a registry the chart makes nothing, and says what to do, whichever workload is asked for. Who
 // means Docker Hub says so; a registry in a repository, or of a parent chart, is one as well, and the chart's own comes first.
 func TestRegistryIsRequired(t *testing.T) {
-	for _, values := range [][]string{{}, {"images.registry="}, {"nodeEnforcer.enabled=false"}, {"webhook.digest=sha256:" + digits, "nodeEnforcer.digest=sha256:" + digits}, {"webhook.repository=registry.example/webhook"}, {"global.imageRegistry="}, {"global.imageRegistry=null"}} {
-		_, err := helm(t, append([]string{"template", "podgrace", chart}, set(values)...)...)
+	for _, values := range [][]string{{}, {"images.registry="}, {enforcing}, {"webhook.digest=sha256:" + digits, "nodeEnforcer.digest=sha256:" + digits}, {"webhook.repository=registry.example/webhook"}, {"global.imageRegistry="}, {"global.imageRegistry=null"}} {
+		_, err := helm(t, append([]string{"template", "podgrace", chart, "--namespace", namespace}, set(values)...)...)
 		if err == nil || !strings.Contains(err.Error(), "images.registry is required: nobody has published the images") || !strings.Contains(err.Error(), "--set images.registry=registry.example.com/") {
 			t.Errorf("%v: got %v", values, err)
 		}
@@ -338,7 +394,7 @@ func TestRegistryIsRequired(t *testing.T) {
 		"images.registry=mirror.example/,webhook.repository=own.example/w":     {"mirror.example/own.example/w", "mirror.example/podgrace/nodeenforcer"},
 		"webhook.repository=localhost/w,nodeEnforcer.repository=host:5000/n":   {"localhost/w", "host:5000/n"},
 	} {
-		out, err := helm(t, "template", "podgrace", chart, "--set", values)
+		out, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", enforcing, "--set", values)
 		if err != nil {
 			t.Errorf("%s: %v", values, err)
 			continue
@@ -373,7 +429,7 @@ func TestImagesOfTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	images := regexp.MustCompile("(?m)^images:\n(- .*\n)+").Find(text)
-	v := variant{overlay: "selfmanaged", components: []string{"fencer", "self-fence", "volumelock"}}
+	v := variant{overlay: "selfmanaged", components: []string{"nodeenforcer", "fencer", "self-fence", "volumelock"}}
 	dir := v.folder(t)
 	file := filepath.Join(dir, "kustomization.yaml")
 	before, err := os.ReadFile(file)
@@ -425,7 +481,7 @@ func TestPullSecrets(t *testing.T) {
 		"global.imagePullSecrets={a},images.pullSecrets={mine}": {{Name: "mine"}},
 		"global.imagePullSecrets=null":                          nil,
 	} {
-		all := variant{values: []string{values}}.templated(t, namespace)
+		all := variant{values: []string{enforcing, values}}.templated(t, namespace)
 		for _, got := range [][]corev1.LocalObjectReference{
 			typed[appsv1.Deployment](t, find(t, all, "Deployment", "podgrace-webhook")).Spec.Template.Spec.ImagePullSecrets,
 			typed[appsv1.DaemonSet](t, find(t, all, "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec.ImagePullSecrets,
@@ -460,7 +516,7 @@ func TestNullValues(t *testing.T) {
 	}
 	for _, value := range values {
 		name := value[strings.LastIndex(value, ".")+1:]
-		if _, err := helm(t, "template", "podgrace", chart, "--set", value+"=null"); err == nil || !strings.Contains(err.Error(), "missing property '"+name+"'") {
+		if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", value+"=null"); err == nil || !strings.Contains(err.Error(), "missing property '"+name+"'") {
 			t.Errorf("%s: got %v", value, err)
 		}
 	}
@@ -490,7 +546,7 @@ func TestBadValues(t *testing.T) {
 		"certificates.mode=secret,certificates.secret=a,certificates.issuerRef.name=a", "webhook.tls.minVersion=VersionTLS13,webhook.tls.cipherSuites={TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}",
 		"fencer.networkFence=true", "volumeLock.drivers={nfs.csi.k8s.io}", "nodeEnforcer.enabled=false,nodeEnforcer.selfFence.enabled=true",
 	} {
-		if _, err := helm(t, "template", "podgrace", chart, "--set", value); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
+		if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", value); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
 			t.Errorf("%s: got %v", value, err)
 		}
 	}

@@ -33,13 +33,13 @@ func parent(t *testing.T) string {
 func TestSubchart(t *testing.T) {
 	dir := parent(t)
 	render := func(values ...string) (string, error) {
-		return helm(t, append([]string{"template", "podgrace", dir, "--skip-tests", "--namespace", namespace}, set(values)...)...)
+		return helm(t, append([]string{"template", "podgrace", dir, "--namespace", namespace, "--skip-tests"}, set(values)...)...)
 	}
-	out, err := render("podgrace.nodeEnforcer.seLinuxType=spc_t")
+	out, err := render("podgrace."+observing, "podgrace.nodeEnforcer.seLinuxType=spc_t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := comparable(t, variant{values: []string{"images.registry=mirror.example/", "images.pullSecrets={credentials}", "nodeEnforcer.seLinuxType=spc_t"}}.templated(t, namespace))
+	want := comparable(t, variant{values: []string{observing, "images.registry=mirror.example/", "images.pullSecrets={credentials}", "nodeEnforcer.seLinuxType=spc_t"}}.templated(t, namespace))
 	all := objects(t, []byte(out))
 	if d := cmp.Diff(want, comparable(t, all)); d != "" {
 		t.Errorf("by itself (-), as a dependency (+): %s", d)
@@ -59,10 +59,10 @@ func TestSubchart(t *testing.T) {
 
 // Where no condition reads it, enabled: false would leave everything there in silence.
 func TestDisabledByItself(t *testing.T) {
-	if _, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", "enabled=false"); err == nil || !strings.Contains(err.Error(), "it is for the condition of a parent chart's dependency") {
+	if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", "enabled=false"); err == nil || !strings.Contains(err.Error(), "it is for the condition of a parent chart's dependency") {
 		t.Errorf("enabled=false: got %v", err)
 	}
-	if _, err := helm(t, "template", "podgrace", chart, "--set", noRegistry, "--set", "enabled=true"); err != nil {
+	if _, err := helm(t, "template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry, "--set", "enabled=true"); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,11 +39,11 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 
 	a.start(t)
 	a.ready(t, policy, metav1.ConditionTrue, v1alpha1.ReasonValid)
-	a.saysArmed(t, "podgrace-webhook")
+	a.saysArmed(t, "admissions judgedremovals guardednamespaces guardednodes closedlimits inforceversions")
 	a.stop(t)
 	a.refuses(t) // from the moment that the status says so
 
-	a.patchBinding(t, switchOff(t))
+	a.patchRole(t, switchOff(t))
 	a.saysArmed(t, "")
 	a.lets(t, "switched off")
 	a.applyAgain(t)
@@ -52,7 +53,7 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 	a.lets(t, "still switched off")
 
 	a.start(t)
-	a.patchBinding(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
+	a.patchRole(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
 	a.ready(t, policy, metav1.ConditionTrue, v1alpha1.ReasonValid)
 	a.applyAgain(t)
 	a.stop(t)
@@ -65,7 +66,7 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 	a.armed(t, false)
 	again := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: policy.Spec}
 	a.create(t, again)
-	a.ready(t, again, metav1.ConditionTrue, v1alpha1.ReasonValid) // the RoleBinding alone does not say that the API server has seen it
+	a.ready(t, again, metav1.ConditionTrue, v1alpha1.ReasonValid) // the Role alone does not say that the API server has seen it
 	a.stop(t)
 	a.refuses(t)
 	if err := a.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "podgrace-system"}}); err != nil {
@@ -83,7 +84,7 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 func TestLimitsFailClosedWhenTheyCanAnswer(t *testing.T) {
 	const limits = "pods.validate.podgrace.dev"
 	a := newArmory(t)
-	a.right, a.asks = controllers.LimitsRight, func(ctx context.Context) error {
+	a.resource, a.asks = controllers.ResourceClosedLimits, func(ctx context.Context) error {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/none:1"}}}}
 		return a.kube.Create(ctx, p, client.DryRunAll)
 	}
@@ -103,12 +104,12 @@ func TestLimitsFailClosedWhenTheyCanAnswer(t *testing.T) {
 	a.stop(t)
 	suite.InForce(t, limits, a.asks, "failed calling webhook")
 
-	a.patchBinding(t, strings.ReplaceAll(switchOff(t), controllers.GuardBinding, controllers.LimitsBinding))
+	a.patchRole(t, switchOff(t))
 	a.lets(t, "switched off")
 	a.applyAgain(t)
 	a.start(t)
 	a.armed(t, false)
-	a.patchBinding(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
+	a.patchRole(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
 	a.armed(t, true)
 	a.applyAgain(t)
 	a.stop(t)
@@ -156,14 +157,14 @@ func (a *armory) failClosed(t *testing.T) {
 // switchOff is the patch that operations.md says to type.
 func switchOff(t *testing.T) string {
 	t.Helper()
-	return operations(t, `kubectl -n podgrace-system patch rolebinding podgrace-guard --field-manager=podgrace-guard --type=merge -p '(.*)'`)
+	return operations(t, `kubectl -n podgrace-system patch role podgrace-in-force --field-manager=podgrace-guard --type=merge -p '(.*)'`)
 }
 
 // saysArmed asks what operations.md says to ask.
 func (a *armory) saysArmed(t *testing.T, want string) {
 	t.Helper()
-	path := operations(t, `kubectl -n podgrace-system get rolebinding podgrace-guard -o (jsonpath=\S+) `)
-	out, complaints, err := a.Kubectl(t.Context(), "-n", "podgrace-system", "get", "rolebinding", "podgrace-guard", "-o", strings.ReplaceAll(path, "'", ""))
+	path := operations(t, `kubectl -n podgrace-system get role podgrace-in-force -o (jsonpath=\S+) `)
+	out, complaints, err := a.Kubectl(t.Context(), "-n", "podgrace-system", "get", "role", "podgrace-in-force", "-o", strings.ReplaceAll(path, "'", ""))
 	if err != nil || strings.TrimSpace(out) != want {
 		t.Errorf("whether it is armed: %q, want %q (%v %s)", out, want, err, complaints)
 	}
@@ -189,8 +190,8 @@ type armory struct {
 	kube    client.Client
 	webhook *podgrace.Webhook
 	node    *corev1.Node
-	// right is what arms.
-	right controllers.Right
+	// resource is that of the right that arms.
+	resource string
 	// asks makes a request about which somebody has to answer once that is armed.
 	asks func(context.Context) error
 }
@@ -201,7 +202,7 @@ func newArmory(t *testing.T) *armory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &armory{Cluster: c, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, right: controllers.GuardRight}
+	a := &armory{Cluster: c, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, resource: controllers.ResourceGuardedNodes}
 	a.asks = a.remove
 	t.Cleanup(func() {
 		if a.webhook != nil {
@@ -267,34 +268,34 @@ func (a *armory) refuses(t *testing.T) {
 	}
 }
 
-func (a *armory) binding(ctx context.Context) (*rbacv1.RoleBinding, error) {
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: a.right.Binding}}
-	return binding, a.kube.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+func (a *armory) role(ctx context.Context) (*rbacv1.Role, error) {
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: controllers.InForce}}
+	return role, a.kube.Get(ctx, client.ObjectKeyFromObject(role), role)
 }
 
 func (a *armory) armed(t *testing.T, want bool) {
 	t.Helper()
 	suite.Eventually(t, "what fails closed to be armed or not", func(ctx context.Context) (bool, error) {
-		binding, err := a.binding(ctx)
-		return (len(binding.Subjects) > 0) == want, err
+		role, err := a.role(ctx)
+		return controllers.AskedBy(role.Rules).Allows(a.resource, "") == want, err
 	})
 }
 
-func (a *armory) patchBinding(t *testing.T, patch string) {
+func (a *armory) patchRole(t *testing.T, patch string) {
 	t.Helper()
-	binding, err := a.binding(t.Context())
+	role, err := a.role(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.kube.Patch(t.Context(), binding, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := a.kube.Patch(t.Context(), role, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// applyAgain does what a GitOps tool does that mends drift: neither who has the right nor the switch is its business.
+// applyAgain does what a GitOps tool does that repairs drift: it touches neither the rules nor the switch.
 func (a *armory) applyAgain(t *testing.T) {
 	t.Helper()
-	before, err := a.binding(t.Context())
+	before, err := a.role(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,9 +304,9 @@ func (a *armory) applyAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	after, err := a.binding(t.Context())
-	if err != nil || len(before.Subjects) != len(after.Subjects) || before.Annotations[controllers.AnnotationGuard] != after.Annotations[controllers.AnnotationGuard] {
-		t.Errorf("applied again: %v, %v, were %v, %v (%v)", after.Subjects, after.Annotations, before.Subjects, before.Annotations, err)
+	after, err := a.role(t.Context())
+	if err != nil || !equality.Semantic.DeepEqual(before.Rules, after.Rules) || before.Annotations[controllers.AnnotationGuard] != after.Annotations[controllers.AnnotationGuard] {
+		t.Errorf("applied again: %v, %v, were %v, %v (%v)", after.Rules, after.Annotations, before.Rules, before.Annotations, err)
 	}
 }
 

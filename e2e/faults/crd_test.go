@@ -118,7 +118,7 @@ func TestDefinitionMissing(t *testing.T) {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	restore := sync.OnceFunc(func() {
-		if _, err := envtest.InstallCRDs(g.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "crds")}, MaxTime: time.Minute}); err != nil {
+		if _, err := envtest.InstallCRDs(g.Config, envtest.CRDInstallOptions{Paths: podgrace.Definitions(root), MaxTime: time.Minute}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -167,6 +167,43 @@ func TestWebhookHangs(t *testing.T) {
 	g.back(t)
 }
 
+// A confirmation that is of a time to come, or has ended by what the API server notes of the pod, lets nothing go while the webhook hangs.
+func TestVoidConfirmationWhileAway(t *testing.T) {
+	g := newGround(t)
+	kubelet, _ := g.Warned(t, "system:node:nowhere", "system:nodes")
+	confirmed := func(at time.Duration) *corev1.Pod {
+		t.Helper()
+		p := g.pod(t)
+		text := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmForceDelete, guard.ConfirmPod(p, guard.Node{}, time.Now().Add(at)))
+		// Of others the API server takes none of another time.
+		if err := kubelet.Status().Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", text)); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	now, ahead, ended := confirmed(0), confirmed(100*time.Hour), confirmed(-time.Hour)
+	if err := syscall.Kill(g.Webhook.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume := func() { _ = syscall.Kill(g.Webhook.PID, syscall.SIGCONT) }
+	defer resume()
+	suite.Eventually(t, "all threads of the webhook stopped", func(context.Context) (bool, error) { return stopped(g.Webhook.PID) })
+	ends := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Failed"}}`))
+	for what, p := range map[string]*corev1.Pod{"of a time to come": ahead, "which has ended": ended} {
+		if err := g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err == nil || !strings.Contains(err.Error(), `failed calling webhook "delete.removal.podgrace.dev"`) {
+			t.Errorf("a force delete with a confirmation %s: %v", what, err)
+		}
+		if err := g.Client.Status().Patch(t.Context(), p.DeepCopy(), ends); err == nil || !strings.Contains(err.Error(), `failed calling webhook "status.removal.podgrace.dev"`) {
+			t.Errorf("a status with a confirmation %s: %v", what, err)
+		}
+	}
+	if err := g.Client.Delete(t.Context(), now, client.GracePeriodSeconds(0)); err != nil {
+		t.Errorf("a confirmed force delete: %v", err)
+	}
+	resume()
+	g.back(t)
+}
+
 // callAt makes both configurations call another address, with another CA; the function puts things back.
 func (g *ground) callAt(t *testing.T, url string, ca []byte) (restore func()) {
 	t.Helper()

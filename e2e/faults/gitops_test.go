@@ -113,10 +113,10 @@ func TestGitOpsReplaces(t *testing.T) {
 	a.lets(t, "the configurations are deleted")
 	a.sync(t, files, syncs[0].apply...)
 	suite.InForce(t, "node.removal.podgrace.dev", a.removal(held), "failed calling webhook") // the configurations that were put back
-	a.patchBinding(t, switchOff(t))
+	a.patchRole(t, switchOff(t))
 	a.lets(t, "put back and switched off")
 	a.start(t)
-	a.patchBinding(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
+	a.patchRole(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
 	a.whole(t, policy)
 	a.judges(t, held)
 }
@@ -249,11 +249,10 @@ func (a *armory) whole(t *testing.T, policy *v1alpha1.PodPolicy) {
 				return false, err
 			}
 		}
-		for _, right := range []controllers.Right{controllers.GuardRight, controllers.LimitsRight} {
-			var binding rbacv1.RoleBinding
-			if err := a.kube.Get(ctx, types.NamespacedName{Namespace: "podgrace-system", Name: right.Binding}, &binding); err != nil || len(binding.Subjects) != 1 {
-				return false, err
-			}
+		var role rbacv1.Role
+		err := a.kube.Get(ctx, types.NamespacedName{Namespace: "podgrace-system", Name: controllers.InForce}, &role)
+		if asked := controllers.AskedBy(role.Rules); err != nil || !asked.Nodes || !asked.Limits {
+			return false, err
 		}
 		return missing(&v, policy.Spec.Removal.AllowedActors[0]) == "" && !slices.ContainsFunc(m.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }), nil
 	})

@@ -168,7 +168,7 @@ func TestReplicasOutOfStep(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
-			wantRefused(t, tc.what, tc.try(), "is being force-deleted, and an update would remove it")
+			wantRefused(t, tc.what, tc.try(), "is being removed with grace period 0, and this update would remove it")
 			o.stays(t, p, tc.what)
 		})
 	}
@@ -176,11 +176,11 @@ func TestReplicasOutOfStep(t *testing.T) {
 	for what, options := range map[string][]client.DeleteOption{
 		"a plain delete": nil, "a delete with a long grace": {client.GracePeriodSeconds(300)}, "a delete of this version": {client.Preconditions{ResourceVersion: &p.ResourceVersion}},
 	} {
-		wantRefused(t, what, o.Client.Delete(t.Context(), p, options...), "pod "+o.namespace+"/p is force-deleted already, and waits for its kubelet")
+		wantRefused(t, what, o.Client.Delete(t.Context(), p, options...), "pod "+o.namespace+"/p is being removed with grace period 0, and is gone once its kubelet reports its end")
 		o.stays(t, p, what)
 	}
 	wantRefused(t, "a plain delete of all", o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(o.namespace), client.MatchingFields{"metadata.name": p.Name}),
-		"is force-deleted already")
+		"is being removed with grace period 0")
 	o.stays(t, p, "a plain delete of all")
 
 	t.Run("last finalizer", func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestReplicasOutOfStep(t *testing.T) {
 		}
 		o.inTurn(o.fresh)
 		wantRefused(t, "the last finalizer", o.patch(t, o.Client, pod, `{"metadata":{"finalizers":null}}`), "the policy protects all pods")
-		wantRefused(t, "a plain delete", o.Client.Delete(t.Context(), pod), "and waits for its finalizers (example.com/hold)")
+		wantRefused(t, "a plain delete", o.Client.Delete(t.Context(), pod), "the policy protects all pods")
 		if now := o.stays(t, pod, "the last finalizer"); len(now.Finalizers) != 1 || *now.DeletionGracePeriodSeconds != 0 {
 			t.Errorf("got finalizers %v, a stored grace of %d", now.Finalizers, *now.DeletionGracePeriodSeconds)
 		}
@@ -209,7 +209,7 @@ func TestReplicasOutOfStep(t *testing.T) {
 		theirs := o.kubelet(t, o.node)
 		now := o.stays(t, pod, "what went before")
 		now.Status.Message = "the containers are being stopped"
-		wantRefused(t, "a status of a pod that has not ended", theirs.Status().Update(t.Context(), now), "was refused half-way", "while it is Running")
+		wantRefused(t, "a status of a pod that has not ended", theirs.Status().Update(t.Context(), now), "is being removed with grace period 0, and this update would remove it while it runs")
 		o.stays(t, pod, "its kubelet's status")
 		if err := o.kubelet(t, o.node).Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID}); err != nil {
 			t.Errorf("the kubelet, which has stopped it: %v", err)
@@ -297,7 +297,7 @@ func TestNextPodOfTheName(t *testing.T) {
 		again.release()
 		err = <-ended
 	}
-	wantRefused(t, "the update", err, "pod "+o.namespace+"/p is being force-deleted, and an update would remove it, or the next pod of its name: nothing was written", "kubectl podgrace confirm -n "+o.namespace+" p removes it")
+	wantRefused(t, "the update", err, "pod "+o.namespace+"/p is being removed with grace period 0, and this update would remove it while it runs, or the next pod of its name: nothing was written", "kubectl podgrace confirm -n "+o.namespace+" p removes it")
 	o.stays(t, next, "an update of the pod that had its name before")
 }
 
@@ -393,11 +393,12 @@ func TestPolicyMadeBetweenReviews(t *testing.T) {
 		t.Errorf("the reviews were %s, the policy %v", told(seen), created)
 	}
 	f.inTurn(g.Webhook)
+	s.WaitInForce(t, policy)
 	if now := g.stays(t, p, "the force delete"); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 0 {
 		t.Errorf("the first step stored a grace of %v", now.DeletionGracePeriodSeconds)
 	}
-	wantRefused(t, "a plain delete", g.Client.Delete(t.Context(), p), "is force-deleted already")
-	wantRefused(t, "a label", g.patch(t, g.Client, p, `{"metadata":{"labels":{"a":"b"}}}`), "is being force-deleted, and an update would remove it")
+	wantRefused(t, "a plain delete", g.Client.Delete(t.Context(), p), "is being removed with grace period 0")
+	wantRefused(t, "a label", g.patch(t, g.Client, p, `{"metadata":{"labels":{"a":"b"}}}`), "is being removed with grace period 0, and this update would remove it")
 	g.stays(t, p, "a plain delete or a label")
 }
 
@@ -412,34 +413,20 @@ func TestDeleteMeetsTheNextPod(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), waits, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatalf("the force delete of a pod that is not protected: %v", err)
 	}
+	// What waits for a finalizer holds up nothing: no delete of one pod or of all.
+	for what, options := range map[string][]client.DeleteOption{"a plain delete": nil, "of just this pod": {client.Preconditions{UID: &waits.UID}}, "a force delete": {client.GracePeriodSeconds(0)}} {
+		if err := s.Client.Delete(t.Context(), waits.DeepCopy(), options...); err != nil {
+			t.Errorf("%s of a pod that waits for a finalizer: %v", what, err)
+		}
+	}
+	if err := s.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(g.namespace)); err != nil {
+		t.Errorf("all of a namespace: %v", err)
+	}
+
 	const rule = "half-done-delete.podgrace.dev"
-	refused := func(ctx context.Context) error { return s.Client.Delete(ctx, waits.DeepCopy(), client.DryRunAll) }
-	suite.InForce(t, rule, refused)
-	wantRefused(t, "a plain delete", s.Client.Delete(t.Context(), waits.DeepCopy()), "pod "+g.namespace+"/waits is force-deleted already, and waits for its finalizers (example.com/hold)")
-	if err := s.Client.Delete(t.Context(), waits.DeepCopy(), client.Preconditions{UID: &waits.UID}); err != nil {
-		t.Errorf("a plain delete of just this pod: %v", err)
-	}
-	if err := s.Client.Delete(t.Context(), waits.DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
-		t.Errorf("a force delete of what is not protected: %v", err)
-	}
-
-	// A namespace that goes takes all its pods with it, and nothing can take their names.
-	going := &ground{Suite: s, namespace: s.Namespace(t)}
-	last := going.runs(t, node, "last", held)
-	if err := s.Client.Delete(t.Context(), last, client.GracePeriodSeconds(0)); err != nil {
-		t.Fatal(err)
-	}
-	wantRefused(t, "all of a namespace", s.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(going.namespace)), "is force-deleted already")
-	if err := s.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: going.namespace}}); err != nil {
-		t.Fatal(err)
-	}
-	suite.Eventually(t, "all of a namespace that goes", func(ctx context.Context) (bool, error) {
-		err := s.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(going.namespace))
-		return err == nil, err
-	})
-
 	f := g.newFront(t)
-	wantRefused(t, "a plain delete during the force delete", g.deleteTwice(t, f, node, "db-0"), "is force-deleted already, and waits for its kubelet")
+	wantRefused(t, "a plain delete during the force delete", g.deleteTwice(t, f, node, "db-0"), "is being removed with grace period 0, and is gone once its kubelet reports its end")
+	g.deleteHeld(t, f, node, "db-2")
 	// Without the rule. That the API server does so is why there is one.
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: rule}}
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
@@ -454,13 +441,57 @@ func TestDeleteMeetsTheNextPod(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	suite.OutOfForce(t, rule, refused)
-	if err := g.deleteTwice(t, f, node, "db-1"); err != nil {
-		t.Errorf("the delete: %v", err)
-	}
+	last := ""
+	n := 10
+	suite.Eventually(t, rule+" out of force", func(context.Context) (bool, error) {
+		n++
+		last = fmt.Sprintf("db-%d", n)
+		err := g.deleteTwice(t, f, node, last)
+		return err == nil, err
+	})
 	next := &corev1.Pod{}
-	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: g.namespace, Name: "db-1"}, next); !apierrors.IsNotFound(err) {
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: g.namespace, Name: last}, next); !apierrors.IsNotFound(err) {
 		t.Errorf("the API server asks whether the next pod may be deleted with its grace, and leaves it (%v, deleted %v): then the rule has no reason", err, next.DeletionTimestamp)
+	}
+}
+
+// deleteHeld deletes a pod that is being removed with grace period 0 and waits for a finalizer. While the delete is reviewed the pod goes, and a protected pod
+// takes its name: that one gets its own grace period.
+func (g *ground) deleteHeld(t *testing.T, f *front, node, name string) {
+	t.Helper()
+	first := g.runs(t, node, name, held)
+	if err := g.Client.Delete(t.Context(), first.DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	once := sync.OnceFunc(func() {
+		if err := g.patch(t, g.Client, first, `{"metadata":{"finalizers":null}}`); err != nil {
+			t.Error(err)
+		}
+		g.gone(t, first, "its last finalizer")
+		g.takesName(t, node, name)
+	})
+	f.meanwhile(func(r *admissionv1.AdmissionRequest) {
+		if r.Operation == admissionv1.Delete && r.Name == name {
+			once()
+		}
+	})
+	if err := g.Client.Delete(t.Context(), first.DeepCopy()); err != nil {
+		t.Errorf("a plain delete of a pod that waits for a finalizer: %v", err)
+	}
+	f.meanwhile(nil)
+	next := &corev1.Pod{}
+	if err := g.Client.Get(t.Context(), client.ObjectKeyFromObject(first), next); err != nil || next.UID == first.UID || next.DeletionGracePeriodSeconds != nil && *next.DeletionGracePeriodSeconds == 0 {
+		t.Errorf("the next pod did not get its grace period: %v, deleted %v with %v", err, next.DeletionTimestamp, next.DeletionGracePeriodSeconds)
+	}
+}
+
+// takesName makes a protected pod of the name.
+func (g *ground) takesName(t *testing.T, node, name string) {
+	next := g.unbound(name)
+	next.Spec.NodeName = node
+	next.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}
+	if err := g.Client.Create(t.Context(), next); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -486,12 +517,7 @@ func (g *ground) deleteTwice(t *testing.T, f *front, node, name string) (second 
 			if err := g.kubelet(t, node).Delete(t.Context(), first.DeepCopy(), client.GracePeriodSeconds(0), client.Preconditions{UID: &first.UID}); err != nil {
 				t.Error(err)
 			}
-			next := g.unbound(name)
-			next.Spec.NodeName = node
-			next.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}
-			if err := g.Client.Create(t.Context(), next); err != nil {
-				t.Error(err)
-			}
+			g.takesName(t, node, name)
 		}
 	})
 	_ = g.Client.Delete(t.Context(), first.DeepCopy(), client.GracePeriodSeconds(0)) // which may miss the pod by then

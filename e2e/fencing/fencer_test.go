@@ -105,7 +105,7 @@ func (l *lab) startFencerWith(t *testing.T, way *rest.Config) {
 	book := &controller.AddressBook{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: l.clock}
 	if err := errors.Join(mgr.Add(book), mgr.Add(&controller.Fencer{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Agents: controller.LiveAgents{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: "podgrace-system"}, Addresses: book,
+		Agents: controller.LiveAgents{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: "podgrace-fencing"}, Addresses: book,
 		Recorder: mgr.GetEventRecorder("podgrace-fencer"), Metrics: controller.NewMetrics(f.metrics), Clock: l.clock,
 		Namespace: "podgrace-system", Identity: t.Name(),
 	})); err != nil {

@@ -128,7 +128,7 @@ var parts = []part{
 	},
 	{
 		name: "controllers", what: "with the controllers and the scheduler; random attacks", set: setIntegration, dir: "e2e",
-		packages: []string{"./controlplane/...", "./attacks/..."}, flags: live, after: []string{controlPlane}, cores: 0.3, minutes: 4.5,
+		packages: []string{"./controlplane/...", "./attacks/..."}, flags: live, after: []string{controlPlane}, cores: 0.35, minutes: 6.5,
 	},
 	{
 		name: "fencing", what: "the fencer with scripted machines", set: setIntegration, dir: "e2e",

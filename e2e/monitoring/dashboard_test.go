@@ -226,8 +226,8 @@ apiserver_admission_webhook_rejection_count{name="delete.removal.podgrace.dev",t
 apiserver_validating_admission_policy_check_total{policy="limits.podgrace.dev",policy_binding="limits.podgrace.dev",enforcement_action="deny",error_type="no_error"} 1
 kube_deployment_spec_replicas{namespace="podgrace-system",deployment="podgrace-webhook"} 2
 kube_deployment_status_replicas_available{namespace="podgrace-system",deployment="podgrace-webhook"} 2
-kube_daemonset_status_desired_number_scheduled{namespace="podgrace-system",daemonset="podgrace-nodeenforcer"} 3
-kube_daemonset_status_number_ready{namespace="podgrace-system",daemonset="podgrace-nodeenforcer"} 3
+kube_daemonset_status_desired_number_scheduled{namespace="podgrace-node",daemonset="podgrace-nodeenforcer"} 3
+kube_daemonset_status_number_ready{namespace="podgrace-node",daemonset="podgrace-nodeenforcer"} 3
 `
 
 // recorded are series for promqltest: what each program exposes (testdata, written by the tests of docs), as if it had been scraped each minute.

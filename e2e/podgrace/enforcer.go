@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -15,8 +16,11 @@ import (
 	"github.com/podgrace/podgrace/webhook"
 )
 
+// EnforcerNamespace is the node enforcers' namespace.
+const EnforcerNamespace = "podgrace-node"
+
 // enforcerUser is the node enforcers' service account.
-const enforcerUser = "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
+const enforcerUser = "system:serviceaccount:" + EnforcerNamespace + ":podgrace-nodeenforcer"
 
 // BuildEnforcer compiles the node enforcer into a folder and returns the program's path.
 func BuildEnforcer(ctx context.Context, dir string) (string, error) {
@@ -35,9 +39,14 @@ func build(ctx context.Context, dir, name string) (string, error) {
 	return program, cluster.GoBuild(ctx, program, "cmd/"+name)
 }
 
-// AllowEnforcer gives the node enforcers' service account its rights, and the policy that keeps each to its own node, as deploy has
+// AllowEnforcer makes the node enforcers' namespace and gives their service account its rights to write, and the policy that keeps each to its own node, as deploy has
 // them, and what is in more files of deploy.
 func AllowEnforcer(ctx context.Context, c *cluster.Cluster, more ...string) error {
+	return AllowObserver(ctx, c, append([]string{"components/nodeenforcer-enforce/rbac.yaml"}, more...)...)
+}
+
+// AllowObserver is AllowEnforcer without the rights to write.
+func AllowObserver(ctx context.Context, c *cluster.Cluster, more ...string) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return err
@@ -46,7 +55,7 @@ func AllowEnforcer(ctx context.Context, c *cluster.Cluster, more ...string) erro
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	for _, file := range append([]string{"nodeenforcer/rbac.yaml", "nodeenforcer/policies.yaml"}, more...) {
+	for _, file := range append([]string{"nodeenforcer/namespace.yaml", "nodeenforcer/rbac.yaml", "nodeenforcer/policies.yaml"}, more...) {
 		if err := apply(ctx, kube, filepath.Join(root, "deploy", file), nil); err != nil {
 			return err
 		}
@@ -82,12 +91,17 @@ func DeployEnforcer(ctx context.Context, c *cluster.Cluster, change func(*appsv1
 	return nil
 }
 
-// enforcerGroups are what every service account of the namespace is in.
-var enforcerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:podgrace-system"}
+// enforcerGroups are what every service account of podgrace-node is in.
+var enforcerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:podgrace-node"}
 
 // EnforcerKubeconfig is a kubeconfig with the node enforcers' rights, of no node: it may read.
 func EnforcerKubeconfig(c *cluster.Cluster) (string, error) {
 	return c.KubeconfigFor(enforcerUser, enforcerGroups...)
+}
+
+// EnforcerOf is the node enforcer of one node, to be impersonated.
+func EnforcerOf(nodeName string) rest.ImpersonationConfig {
+	return rest.ImpersonationConfig{UserName: enforcerUser, Groups: enforcerGroups, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {nodeName}}}
 }
 
 // EnforcerKubeconfigOf is a kubeconfig of the node enforcer of one node. What a pod's token says of its node no client certificate
@@ -97,9 +111,9 @@ func EnforcerKubeconfigOf(c *cluster.Cluster, nodeName string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("impersonate the node enforcer of %s: %w", nodeName, err)
 	}
+	as := EnforcerOf(nodeName)
 	for _, user := range config.AuthInfos {
-		user.Impersonate, user.ImpersonateGroups = enforcerUser, enforcerGroups
-		user.ImpersonateUserExtra = map[string][]string{"authentication.kubernetes.io/node-name": {nodeName}}
+		user.Impersonate, user.ImpersonateGroups, user.ImpersonateUserExtra = as.UserName, as.Groups, as.Extra
 	}
 	path := filepath.Join(c.Dir, "nodeenforcer-"+nodeName+".kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {

@@ -19,8 +19,11 @@ const fencerUser = "system:serviceaccount:podgrace-system:podgrace-fencer"
 // Fencer is a running fencer.
 type Fencer = Replica
 
-// AllowFencer gives the fencer's service account its rights, as deploy has them; also those of other components.
+// AllowFencer creates the namespace of the fencer's Secrets and gives its service account its rights, as deploy has them; also those of other components.
 func AllowFencer(ctx context.Context, c *cluster.Cluster, also ...string) error {
+	if err := applyOfComponent(ctx, c, "fencer", "namespace.yaml"); err != nil {
+		return err
+	}
 	for _, component := range append([]string{"fencer"}, also...) {
 		if err := applyOfComponent(ctx, c, component, "rbac.yaml"); err != nil {
 			return err
@@ -54,7 +57,7 @@ func Apply(ctx context.Context, c *cluster.Cluster, file string) error {
 
 // BMC returns the Secret and the FenceAgent by which the fencer reaches one machine through a BMC with Redfish at an address, whose account is fencer with the password not-a-secret.
 func BMC(name, systemUUID, address string, ca []byte) (*corev1.Secret, *v1alpha1.FenceAgent) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: name}, Data: map[string][]byte{
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-fencing", Name: name}, Data: map[string][]byte{
 		"username": []byte("fencer"), "password": []byte("not-a-secret"), "ca.crt": ca,
 	}}
 	return secret, &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceAgentSpec{
@@ -68,7 +71,7 @@ func BuildFencer(ctx context.Context, dir string) (string, error) { return build
 
 // FencerKubeconfig writes a kubeconfig of the fencer's service account, and returns its path.
 func FencerKubeconfig(c *cluster.Cluster) (string, error) {
-	return c.KubeconfigFor(fencerUser, enforcerGroups...)
+	return c.KubeconfigFor(fencerUser, groups...)
 }
 
 // StartFencer starts one replica on this machine, and returns when it is ready. It may not lead yet.

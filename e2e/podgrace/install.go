@@ -26,6 +26,9 @@ import (
 // user is the webhook's service account.
 const user = "system:serviceaccount:podgrace-system:podgrace-webhook"
 
+// groups are what every service account of podgrace-system is in.
+var groups = []string{"system:serviceaccounts", "system:serviceaccounts:podgrace-system"}
+
 // Webhook is a running webhook.
 type Webhook struct {
 	// URL of the server, without a path.
@@ -64,7 +67,7 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	if err != nil {
 		return nil, err
 	}
-	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "crds")}, MaxTime: 2 * time.Minute}); err != nil {
+	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: Definitions(root), MaxTime: 2 * time.Minute}); err != nil {
 		return nil, fmt.Errorf("install the CustomResourceDefinitions: %w", err)
 	}
 	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
@@ -98,9 +101,15 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	return w, nil
 }
 
+// Definitions are the folders with the CustomResourceDefinitions of all programs.
+func Definitions(root string) []string {
+	crds := filepath.Join(root, "deploy", "crds")
+	return []string{crds, filepath.Join(crds, "fencer"), filepath.Join(crds, "volumelock")}
+}
+
 // Kubeconfig writes a kubeconfig of the webhook's service account, and returns its path.
 func Kubeconfig(c *cluster.Cluster) (string, error) {
-	return c.KubeconfigFor(user, enforcerGroups...)
+	return c.KubeconfigFor(user, groups...)
 }
 
 // Start starts one webhook process and returns when it is ready.

@@ -21,7 +21,7 @@ func WriteReceipt(ctx context.Context, c *cluster.Cluster, node *corev1.Node, cl
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	config, err := c.User(fencerUser, enforcerGroups...)
+	config, err := c.User(fencerUser, groups...)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func BuildVolumeLock(ctx context.Context, dir string) (string, error) {
 
 // VolumeLockKubeconfig writes a kubeconfig of the volume lock's service account, and returns its path.
 func VolumeLockKubeconfig(c *cluster.Cluster) (string, error) {
-	return c.KubeconfigFor(VolumeLockUser, enforcerGroups...)
+	return c.KubeconfigFor(VolumeLockUser, groups...)
 }
 
 // StartVolumeLock starts one replica on this machine, which reaches the API server by a kubeconfig and attaches volumes of some CSI drivers, and returns when it is ready. It may not lead yet.

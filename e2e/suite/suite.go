@@ -285,7 +285,7 @@ func PolicyFor(namespace string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolic
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"}, Spec: spec}
 }
 
-// WaitInForce returns when the webhook decides by this generation of the policy, and is asked where the policy guards removals.
+// WaitInForce returns when the webhook decides by this generation of the policy, and the API server asks it.
 func (s *Suite) WaitInForce(t testing.TB, p *v1alpha1.PodPolicy) {
 	t.Helper()
 	want := fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d", p.Name, p.Generation)
@@ -293,10 +293,7 @@ func (s *Suite) WaitInForce(t testing.TB, p *v1alpha1.PodPolicy) {
 		text, err := s.Metrics(ctx)
 		return slices.Contains(strings.Split(text, "\n"), want), err
 	})
-	if r := p.Spec.Removal; r == nil || r.ForceDelete == v1alpha1.RemovalAllow {
-		return
-	}
-	Eventually(t, "the guard armed for PodPolicy "+p.Name, func(ctx context.Context) (bool, error) {
+	Eventually(t, "the API server to ask the webhook for PodPolicy "+p.Name, func(ctx context.Context) (bool, error) {
 		var now v1alpha1.PodPolicy
 		err := s.Client.Get(ctx, client.ObjectKeyFromObject(p), &now)
 		c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionReady)

@@ -10,7 +10,7 @@ import (
 	"github.com/podgrace/podgrace/fencing"
 )
 
-// Credentials reads a Secret of the fencer's namespace.
+// Credentials reads a Secret of the namespace that holds FenceAgents' Secrets.
 type Credentials func(ctx context.Context, secret string) (map[string][]byte, error)
 
 // Options are what agents need besides their FenceAgent.

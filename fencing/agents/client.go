@@ -89,6 +89,10 @@ func (p *pinned) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("it answers %s to %s, and redirects are not followed", resp.Status, req.URL.Path)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxAnswer))
+	if err == nil {
+		// When the context ends, the TLS connection sends close_notify before it closes. A server that ends its answer in between makes a cut-off body look complete.
+		err = req.Context().Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read its answer to %s: %w", req.URL.Path, err)
 	}

@@ -193,7 +193,7 @@ func (f *Fencer) asConfirmed(ctx context.Context, a fencing.ConfirmOff) bool {
 }
 
 // deletePod deletes by the removal guard's own road. It is confirmed first, in the fencer's name: by that the API server lets it through while no webhook answers, which
-// could look the receipt up. Where one answers, that is void once the node is heard of: this fencer may have been paused since it decided, and what is confirmed lasts for an hour.
+// could look the receipt up. Where one answers, that is void once the node is heard of: this fencer may have been paused since it decided, and what is confirmed lasts for 55 minutes.
 // Where it can't be confirmed it is deleted all the same, by the receipt: whoever may write to the pod can fill its annotations up to the limit. One that its confirmation removes is deleted by the receipt first.
 func (f *Fencer) deletePod(ctx context.Context, a fencing.DeletePod) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}}

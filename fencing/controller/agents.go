@@ -18,7 +18,8 @@ import (
 type LiveAgents struct {
 	Live client.Reader
 	// Client writes what agents make by which others act.
-	Client    client.Client
+	Client client.Client
+	// Namespace of the Secrets that FenceAgents name.
 	Namespace string
 }
 

@@ -321,7 +321,7 @@ func TestPodsThatCantBeConfirmed(t *testing.T) {
 func TestLiveAgents(t *testing.T) {
 	agent := &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "rack", UID: "new"}, Spec: v1alpha1.FenceAgentSpec{Type: v1alpha1.AgentManual}}
 	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(agent).Build()
-	live := LiveAgents{Live: kube, Namespace: "podgrace-system"}
+	live := LiveAgents{Live: kube, Namespace: "podgrace-fencing"}
 	target := v1alpha1.FenceTargetAgent{FencePolicyAgent: v1alpha1.FencePolicyAgent{Name: "rack"}, UID: "old"}
 	if _, err := live.Agent(t.Context(), nil, target); err == nil {
 		t.Error("another agent of that name was used")

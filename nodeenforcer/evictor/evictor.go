@@ -46,11 +46,13 @@ type Evictor struct {
 	// ReleasingFile keeps which pods were evicted for a disk, for the next process; empty: that does not know.
 	ReleasingFile string
 	DryRun        bool
-	Clock         clock.WithTicker
-	Log           logr.Logger
-	Metrics       *status.Metrics
-	Events        *status.Events
-	Status        *status.NodeUpdater
+	// Untriggered: the kernel's trigger on memory stall is not armed, which takes a privilege. memoryStall is not known then.
+	Untriggered bool
+	Clock       clock.WithTicker
+	Log         logr.Logger
+	Metrics     *status.Metrics
+	Events      *status.Events
+	Status      *status.NodeUpdater
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
@@ -184,6 +186,9 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 		e.Log.Error(err, "ignoring invalid eviction thresholds", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
+	if e.Untriggered && thresholds.Stall != nil {
+		e.Log.Info("not watching memory stall, the node enforcer is read-only", "policy", state.Policy.Name)
+	}
 	e.thresholds, e.stall = thresholds, stall{}
 	e.arm()
 	if wanted == nil {
@@ -196,6 +201,9 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 
 // arm arms the trigger as the policy has it, and again where that failed. It is told once why.
 func (e *Evictor) arm() {
+	if e.Untriggered {
+		return
+	}
 	err := e.trigger.Arm(e.Sensor.ProcRoot, e.thresholds.Stall, e.Clock.Now())
 	if err != nil && err.Error() != e.unarmed {
 		e.unarmed = err.Error()
@@ -303,9 +311,7 @@ func (e *Evictor) reportPressure(node *corev1.Node, verdict pressure.Verdict) {
 	}
 	message := strings.Join(reasons, "; ")
 	e.Log.Info("node pressure changed", "resources", said, "reason", message)
-	if e.Status != nil && !e.DryRun {
-		e.Status.SetPressure(short, message)
-	}
+	e.Status.SetPressure(short, message)
 	e.Events.Pressure(node, short, message)
 }
 

@@ -384,3 +384,25 @@ func TestEvictorLosesTheTrigger(t *testing.T) {
 		s.trigger.Close()
 	})
 }
+
+// A read-only enforcer arms no trigger, which takes a privilege, and says so once. What it measures without one it reports, and evicts nobody.
+func TestEvictorReadOnly(t *testing.T) {
+	p := victim("p", 0)
+	wants := onStall("", 150*time.Millisecond)
+	wants.Hard = onMemory("1Gi", "").Hard
+	s := newStage(t, wants, p)
+	s.DryRun, s.Untriggered = true, true
+	s.Status = status.NewNodeUpdater(nil, s.clock, s.Log)
+	triggers := s.arming()
+	s.uses(p, 400<<20)
+	s.left(900 << 20)
+	for range 5 {
+		s.later(time.Second)
+	}
+	if len(*triggers) > 0 || s.log.Count("not watching memory stall") != 1 || s.log.Count("failed to watch") > 0 {
+		t.Errorf("armed %v; said: %v", *triggers, s.log.Lines())
+	}
+	if len(s.terminator.asked) > 0 || s.log.Count("would evict") != 1 || !slices.Equal(s.Status.Status().Pressure, []string{"memory"}) {
+		t.Errorf("asked %v, reported %v, said: %v", s.terminator.names(), s.Status.Status(), s.log.Lines())
+	}
+}

@@ -109,6 +109,16 @@ func (l *Lock) Alone(run func(context.Context) error) func(context.Context) erro
 	}
 }
 
+// Held reports whether the lock was taken before everything ended.
+func (l *Lock) Held() bool {
+	select {
+	case <-l.held:
+		return true
+	default:
+		return false
+	}
+}
+
 // Ready fails while another enforcer has the lock.
 func (l *Lock) Ready() error {
 	if l.waits.Load() {

@@ -188,6 +188,42 @@ func TestPolicyGoes(t *testing.T) {
 	})
 }
 
+// When a pod's record is removed, files and processes are as they were before it had one: as if no policy had decided for it.
+func TestRecordIsRemoved(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		b := drawBed(t, r)
+		recorded := func(is bool) {
+			for _, p := range b.Pods {
+				p.Annotations = nil
+				if is {
+					p.Annotations = map[string]string{v1alpha1.AnnotationEnforcement: `{"cpu":{"weight":300},"io":{"weight":200},"memory":{"protection":"Low"},"oom":{"rank":50}}`}
+				}
+			}
+		}
+		recorded(false)
+		b.enforcer.Undo = &ledger.Ledger{}
+		b.make(statetest.AsPlanned)
+		b.mustRound(true)
+		recorded(true)
+		for _, g := range b.Tree().Groups { // what nobody wrote has the kernel's defaults
+			for file := range g.Files {
+				if _, ok := b.Cgroups.Get(g.Path, file); !ok {
+					b.Cgroups.Set(g.Path, file, "0")
+				}
+			}
+		}
+		before := b.snapshot()
+		b.mustRound(true)
+
+		recorded(false)
+		b.mustRound(true)
+		recorded(true) // the files that count
+		if left := differing(before, b.snapshot()); len(left) > 0 {
+			r.Fatalf("left behind: %v", left)
+		}
+	})
+}
+
 // A group may vanish under any operation: that is no error, and all the rest is done.
 func TestRoundVanishing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

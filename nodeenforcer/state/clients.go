@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -81,6 +82,56 @@ func (c *Clients) Renewal(ctx context.Context, node string) (string, error) {
 		return "", fmt.Errorf("the Lease of node %s has no renewTime", node)
 	}
 	return lease.Spec.RenewTime.UTC().Format(metav1.RFC3339Micro), nil
+}
+
+// DaemonSet is what the enforcer reads of the DaemonSet that it belongs to. The group apps is not in the scheme, for the memory that it would take.
+type DaemonSet struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Template corev1.PodTemplateSpec `json:"template"`
+	} `json:"spec"`
+}
+
+// DaemonSet reads one.
+func (c *Clients) DaemonSet(ctx context.Context, key types.NamespacedName) (*DaemonSet, error) {
+	text, err := c.Policies.Get().AbsPath("/apis/apps/v1/namespaces", key.Namespace, "daemonsets", key.Name).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set := &DaemonSet{}
+	if err := json.Unmarshal(text, set); err != nil {
+		return nil, fmt.Errorf("read DaemonSet %s: %w", key, err)
+	}
+	return set, nil
+}
+
+// DeleteDaemonSet deletes one in the foreground: it exists until its pods have ended.
+func (c *Clients) DeleteDaemonSet(ctx context.Context, key types.NamespacedName) error {
+	return c.Policies.Delete().AbsPath("/apis/apps/v1/namespaces", key.Namespace, "daemonsets", key.Name).SetHeader("Content-Type", runtime.ContentTypeJSON).
+		Body([]byte(`{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Foreground"}`)).Do(ctx).Error()
+}
+
+// PodsIn lists the pods of a namespace with a label.
+func (c *Clients) PodsIn(ctx context.Context, namespace, selector string) (*corev1.PodList, error) {
+	pods := &corev1.PodList{}
+	return pods, c.Core.Get().Namespace(namespace).Resource("pods").VersionedParams(&metav1.ListOptions{LabelSelector: selector}, metav1.ParameterCodec).Do(ctx).Into(pods)
+}
+
+// EachNode calls a function for each Node of the cluster, which are read in pages.
+func (c *Clients) EachNode(ctx context.Context, do func(*corev1.Node)) error {
+	for options := (metav1.ListOptions{Limit: 500}); ; {
+		page := &corev1.NodeList{}
+		if err := c.Core.Get().Resource("nodes").VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Into(page); err != nil {
+			return err
+		}
+		for i := range page.Items {
+			do(&page.Items[i])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
 }
 
 // PodsOf lists the pods of a node.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -40,5 +41,30 @@ func TestClientsSayWhoTheyAre(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A DaemonSet is read without the group apps in the scheme.
+func TestDaemonSet(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/apis/apps/v1/namespaces/podgrace-node/daemonsets/there" {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"name":"there","deletionTimestamp":"2026-01-02T03:04:05Z"},"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`))
+	}))
+	defer server.Close()
+	clients, err := state.NewClients(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := clients.DaemonSet(t.Context(), types.NamespacedName{Namespace: "podgrace-node", Name: "there"})
+	if err != nil || set.DeletionTimestamp == nil || set.Spec.Template.Spec.NodeSelector["a"] != "b" {
+		t.Errorf("got %+v, %v", set, err)
+	}
+	if _, err := clients.DaemonSet(t.Context(), types.NamespacedName{Namespace: "podgrace-node", Name: "gone"}); !apierrors.IsNotFound(err) {
+		t.Errorf("one that is gone: %v", err)
 	}
 }

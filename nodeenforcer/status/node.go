@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +13,11 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -23,13 +26,6 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
-)
-
-const (
-	// TaintPressure keeps the scheduler from refilling a node under pressure (effect NoSchedule). Its value names what is short.
-	TaintPressure = "podgrace.dev/pressure"
-	// ConditionPressure is True while the node is under pressure as the NodePolicy's thresholds say.
-	ConditionPressure corev1.NodeConditionType = "PodgracePressure"
 )
 
 // NodeStatus is what the enforcer reports in the Node object.
@@ -44,8 +40,8 @@ type NodeStatus struct {
 	Unenforced string
 	// Unusable is what was given and cannot be used, which is no drift; empty: nothing.
 	Unusable string
-	// Unwritten is why nothing that policies ask for is written; empty: it is.
-	Unwritten string
+	// Unwritten is why nothing that policies ask for is written; zero: it is.
+	Unwritten Unwritten
 	// MemoryProtector says who protects memory; empty: it is not known, and the Node keeps the condition that it has.
 	MemoryProtector enforcement.MemoryProtector
 }
@@ -54,31 +50,48 @@ type NodeStatus struct {
 func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) {
 	before := node.DeepCopy()
 	if !s.PressureUnknown {
-		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == TaintPressure })
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == enforcement.TaintPressure })
 		if len(s.Pressure) > 0 {
-			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: TaintPressure, Value: strings.Join(s.Pressure, "-"), Effect: corev1.TaintEffectNoSchedule})
+			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: enforcement.TaintPressure, Value: strings.Join(s.Pressure, "-"), Effect: corev1.TaintEffectNoSchedule})
 		}
-		setCondition(node, condition(ConditionPressure, len(s.Pressure) > 0, "PressureFree", "UnderPressure", "no threshold of the NodePolicy is met", s.Message), now)
+		setCondition(node, condition(enforcement.NodeConditionPressure, len(s.Pressure) > 0, "PressureFree", "UnderPressure", "no threshold of the NodePolicy is met", s.Message), now)
 	}
 	if !s.EnforcedUnknown {
-		reason, holds := "AsPlanned", "every file that the mode covers holds what was planned"
-		if s.Unwritten != "" {
-			reason, holds = "Observed", "nothing that policies ask for is written: "+s.Unwritten
-		}
-		if s.Unusable != "" {
-			holds += "; not used: " + s.Unusable
-		}
-		setCondition(node, condition(enforcement.NodeConditionEnforced, s.Unenforced == "", "Drift", reason, s.Unenforced, holds), now)
+		setCondition(node, s.enforced(), now)
 	}
-	if p := s.MemoryProtector; p != "" {
-		protected := "memory is protected as policies ask, within their bounds"
-		if s.Unwritten != "" {
-			protected = "the kubelet leaves the protection of memory to policies, but nothing that these ask for is written: " + s.Unwritten
-		}
-		setCondition(node, condition(enforcement.NodeConditionMemoryProtection, p == enforcement.ProtectorPodgrace, string(p), string(p),
-			"nothing is done for memory.protection: "+p.Why()+"; to have it, "+p.Remedy(), protected), now)
+	if s.MemoryProtector != "" {
+		setCondition(node, s.memoryProtection(), now)
 	}
 	return !apiequality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints), !apiequality.Semantic.DeepEqual(before.Status.Conditions, node.Status.Conditions)
+}
+
+// enforced is the condition of the cgroup files. It is True only while a policy's values are written and hold.
+func (s NodeStatus) enforced() corev1.NodeCondition {
+	const kind = enforcement.NodeConditionEnforced
+	if s.Unenforced != "" {
+		return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: "Drift", Message: s.Unenforced}
+	}
+	c := corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Reason: "AsPlanned", Message: "every file that the mode covers holds what was planned"}
+	if u := s.Unwritten; u != (Unwritten{}) {
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, u.Reason, "nothing that policies ask for is written: "+u.Why
+	}
+	if s.Unusable != "" {
+		c.Message += "; not used: " + s.Unusable
+	}
+	return c
+}
+
+// memoryProtection is the condition of memory protection. It is True only while policies protect memory and their values are written.
+func (s NodeStatus) memoryProtection() corev1.NodeCondition {
+	const kind = enforcement.NodeConditionMemoryProtection
+	p := s.MemoryProtector
+	switch u := s.Unwritten; {
+	case p != enforcement.ProtectorPodgrace:
+		return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: string(p), Message: "nothing is done for memory.protection: " + p.Why() + "; to have it, " + p.Remedy()}
+	case u != (Unwritten{}):
+		return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: u.Reason, Message: "the kubelet leaves the protection of memory to policies, but nothing that these ask for is written: " + u.Why}
+	}
+	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Reason: string(p), Message: "memory is protected as policies ask, within their bounds"}
 }
 
 func condition(kind corev1.NodeConditionType, holds bool, unless, reason, otherwise, message string) corev1.NodeCondition {
@@ -133,20 +146,29 @@ func Unenforced(r repair.Round) string {
 // Unusable is what was given and cannot be used; empty: nothing.
 func Unusable(tree *plan.Tree) string { return told(tree.Unusable()) }
 
-// Unwritten is why nothing that policies ask for is written in a mode; empty: it is. The policy is the node's; nil: it has none. guessed: the kubelet has not told its
-// configuration.
-func Unwritten(policy *v1alpha1.NodePolicy, mode v1alpha1.NodeMode, guessed bool) string {
+// Unwritten is why nothing that policies ask for is written on a node, as a condition's reason and in words. The zero value: it is written.
+type Unwritten struct{ Reason, Why string }
+
+// UnwrittenIn returns why nothing is written in a mode. The policy is the node's; nil: it has none. readOnly: the program was started with --mode=Observe. guessed: the
+// kubelet's configuration is not known.
+func UnwrittenIn(policy *v1alpha1.NodePolicy, mode v1alpha1.NodeMode, readOnly, guessed bool) Unwritten {
 	switch {
 	case enforcement.Writes(mode):
-		return ""
+		return Unwritten{}
 	case policy == nil:
-		return "no NodePolicy selects the node"
-	case guessed && enforcement.Writes(policy.Spec.Mode):
-		return "the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults"
-	case enforcement.Writes(policy.Spec.Mode):
-		return fmt.Sprintf("the node enforcer was started in mode %s", mode)
+		return Unwritten{enforcement.ReasonObserveOnly, "no NodePolicy selects the node"}
+	case readOnly && enforcement.AsksToAct(&policy.Spec):
+		what := "evictions"
+		if enforcement.Writes(policy.Spec.Mode) {
+			what = fmt.Sprintf("mode %s", policy.Spec.Mode)
+		}
+		return Unwritten{enforcement.ReasonReadOnly, fmt.Sprintf("NodePolicy %s asks for %s, and the node enforcer is installed read-only (%s)", policy.Name, what, enforcement.ReadOnlyRemedy)}
+	case !enforcement.Writes(policy.Spec.Mode):
+		return Unwritten{enforcement.ReasonObserveOnly, fmt.Sprintf("NodePolicy %s is in mode %s", policy.Name, mode)}
+	case guessed:
+		return Unwritten{enforcement.ReasonKubeletUnknown, "the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults"}
 	}
-	return fmt.Sprintf("NodePolicy %s is in mode %s", policy.Name, mode)
+	return Unwritten{enforcement.ReasonObserveOnly, fmt.Sprintf("the node enforcer runs in mode %s", mode)}
 }
 
 func told(notes []plan.Note) string {
@@ -171,7 +193,9 @@ type Nodes interface {
 type Writer struct {
 	Nodes Nodes
 	Name  string
-	Now   func() time.Time
+	// ConditionsOnly: the taint is not written. A read-only enforcer has no right to it.
+	ConditionsOnly bool
+	Now            func() time.Time
 }
 
 // Write updates the Node, if it differs. Other writers' changes are never overwritten: a conflict is an error, and is retried.
@@ -182,10 +206,8 @@ func (w *Writer) Write(ctx context.Context, s NodeStatus) error {
 	}
 	before := node.DeepCopy()
 	spec, status := s.apply(node, w.Now())
-	if spec {
-		// The list of taints is replaced as a whole, so that it must be the one that was read.
-		patch := map[string]any{"metadata": map[string]any{"resourceVersion": before.ResourceVersion}, "spec": map[string]any{"taints": node.Spec.Taints}}
-		if err := w.patch(ctx, types.MergePatchType, patch); err != nil {
+	if spec && !w.ConditionsOnly {
+		if err := w.setTaints(ctx, before, node.Spec.Taints); err != nil {
 			return fmt.Errorf("taint node %s: %w", w.Name, err)
 		}
 	}
@@ -195,6 +217,42 @@ func (w *Writer) Write(ctx context.Context, s NodeStatus) error {
 		if err := w.patch(ctx, types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": said}}, "status"); err != nil {
 			return fmt.Errorf("write the conditions of node %s: %w", w.Name, err)
 		}
+	}
+	return nil
+}
+
+// setTaints replaces the list of taints as a whole, so that it must be the one that was read.
+func (w *Writer) setTaints(ctx context.Context, read *corev1.Node, taints []corev1.Taint) error {
+	return w.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"resourceVersion": read.ResourceVersion}, "spec": map[string]any{"taints": taints}})
+}
+
+// Remove removes the taint and the conditions from the Node. A Node that is gone has none.
+func (w *Writer) Remove(ctx context.Context) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return w.removeTaint(ctx) })
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	var removed []map[string]string
+	for _, kind := range enforcement.NodeConditions {
+		removed = append(removed, map[string]string{"type": string(kind), "$patch": "delete"})
+	}
+	if failed := w.patch(ctx, types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": removed}}, "status"); failed != nil && !apierrors.IsNotFound(failed) {
+		err = errors.Join(err, fmt.Errorf("remove the conditions of node %s: %w", w.Name, failed))
+	}
+	return err
+}
+
+func (w *Writer) removeTaint(ctx context.Context) error {
+	node, err := w.Nodes.Get(ctx, w.Name)
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", w.Name, err)
+	}
+	ours := func(t corev1.Taint) bool { return t.Key == enforcement.TaintPressure }
+	if !slices.ContainsFunc(node.Spec.Taints, ours) {
+		return nil
+	}
+	if err := w.setTaints(ctx, node, slices.DeleteFunc(slices.Clone(node.Spec.Taints), ours)); err != nil {
+		return fmt.Errorf("remove taint %s of node %s: %w", enforcement.TaintPressure, w.Name, err)
 	}
 	return nil
 }
@@ -236,8 +294,8 @@ func (k *NodeUpdater) SetUnusable(what string) {
 	k.set(func(s *NodeStatus) { s.Unusable = what })
 }
 
-// SetUnwritten sets why nothing that policies ask for is written; empty: it is.
-func (k *NodeUpdater) SetUnwritten(why string) {
+// SetUnwritten sets why nothing that policies ask for is written; zero: it is.
+func (k *NodeUpdater) SetUnwritten(why Unwritten) {
 	k.set(func(s *NodeStatus) { s.Unwritten = why })
 }
 

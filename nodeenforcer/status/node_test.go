@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,7 +88,7 @@ func TestNodeStatus(t *testing.T) {
 		}
 		taint := ""
 		for _, have := range node.Spec.Taints {
-			if have.Key == TaintPressure && have.Effect == corev1.TaintEffectNoSchedule {
+			if have.Key == enforcement.TaintPressure && have.Effect == corev1.TaintEffectNoSchedule {
 				taint = have.Value
 			}
 		}
@@ -98,7 +99,7 @@ func TestNodeStatus(t *testing.T) {
 		for _, c := range node.Status.Conditions {
 			got[c.Type] = c.Status
 		}
-		if len(got) != 3 || got[corev1.NodeReady] != corev1.ConditionTrue || got[ConditionPressure] != step.pressure || got[enforcement.NodeConditionEnforced] != step.enforced {
+		if len(got) != 3 || got[corev1.NodeReady] != corev1.ConditionTrue || got[enforcement.NodeConditionPressure] != step.pressure || got[enforcement.NodeConditionEnforced] != step.enforced {
 			t.Errorf("%s: conditions %v", step.what, got)
 		}
 	}
@@ -128,45 +129,128 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// Where nothing is written neither condition says that policies have what they ask for.
+// If nothing is written, both conditions are False and the reason says why.
 func TestUnwritten(t *testing.T) {
 	policy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
 		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
 	}
+	evicts := policy(v1alpha1.NodeModeObserve)
+	evicts.Spec.Eviction = &v1alpha1.NodeEviction{}
+	const install = ", and the node enforcer is installed read-only (set nodeEnforcer.mode=Enforce with Helm, or add the component nodeenforcer-enforce with kustomize)"
 	for name, tc := range map[string]struct {
-		policy  *v1alpha1.NodePolicy
-		mode    v1alpha1.NodeMode
-		guessed bool
-		want    string
+		policy            *v1alpha1.NodePolicy
+		mode              v1alpha1.NodeMode
+		readOnly, guessed bool
+		want              string
 	}{
-		"Tune":             {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeTune, false, ""},
-		"Repair":           {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeRepair, false, ""},
-		"a lesser":         {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeTune, false, ""},
-		"Observe":          {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, false, "NodePolicy workers is in mode Observe"},
-		"Observe, guessed": {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, true, "NodePolicy workers is in mode Observe"},
-		"no policy":        {nil, v1alpha1.NodeModeObserve, false, "no NodePolicy selects the node"},
-		"of its own":       {nil, v1alpha1.NodeModeTune, false, ""},
-		"kept from it":     {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, false, "the node enforcer was started in mode Observe"},
-		"not by a guess":   {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, true, "the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults"},
+		"Tune":                      {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeTune, false, false, ""},
+		"Repair":                    {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeRepair, false, false, ""},
+		"a lesser mode":             {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeTune, false, false, ""},
+		"Observe":                   {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, false, false, "ObserveOnly: NodePolicy workers is in mode Observe"},
+		"Observe, guessed":          {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, false, true, "ObserveOnly: NodePolicy workers is in mode Observe"},
+		"Observe, read-only":        {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, true, false, "ObserveOnly: NodePolicy workers is in mode Observe"},
+		"Observe and evict":         {evicts, v1alpha1.NodeModeObserve, false, false, "ObserveOnly: NodePolicy workers is in mode Observe"},
+		"no policy":                 {nil, v1alpha1.NodeModeObserve, false, false, "ObserveOnly: no NodePolicy selects the node"},
+		"no policy, read-only":      {nil, v1alpha1.NodeModeObserve, true, true, "ObserveOnly: no NodePolicy selects the node"},
+		"set, without a policy":     {nil, v1alpha1.NodeModeTune, false, false, ""},
+		"Tune, read-only":           {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, true, false, "ReadOnly: NodePolicy workers asks for mode Tune" + install},
+		"Repair, read-only, guess":  {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeObserve, true, true, "ReadOnly: NodePolicy workers asks for mode Repair" + install},
+		"evict, read-only":          {evicts, v1alpha1.NodeModeObserve, true, false, "ReadOnly: NodePolicy workers asks for evictions" + install},
+		"Tune, kubelet not known":   {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, false, true, "KubeletConfigUnknown: the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults"},
+		"Tune, not permitted there": {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, false, false, "ObserveOnly: the node enforcer runs in mode Observe"},
 	} {
-		why := Unwritten(tc.policy, tc.mode, tc.guessed)
-		if why != tc.want {
-			t.Errorf("%s: got %q", name, why)
+		why := UnwrittenIn(tc.policy, tc.mode, tc.readOnly, tc.guessed)
+		if got := strings.TrimPrefix(why.Reason+": "+why.Why, ": "); got != tc.want {
+			t.Errorf("%s: got %q", name, got)
 		}
 		var node corev1.Node
 		NodeStatus{PressureUnknown: true, Unwritten: why, MemoryProtector: enforcement.ProtectorPodgrace}.apply(&node, statetest.LongAgo)
 		for _, c := range node.Status.Conditions {
-			said := strings.HasSuffix(c.Message, "nothing that policies ask for is written: "+why) || strings.HasSuffix(c.Message, "nothing that these ask for is written: "+why)
-			if c.Status != corev1.ConditionTrue || said != (why != "") {
+			said := c.Status == corev1.ConditionFalse && c.Reason == why.Reason && (strings.HasSuffix(c.Message, "nothing that policies ask for is written: "+why.Why) || strings.HasSuffix(c.Message, "nothing that these ask for is written: "+why.Why))
+			if said != (tc.want != "") || !said && c.Status != corev1.ConditionTrue {
 				t.Errorf("%s: %s is %s: %s", name, c.Type, c.Status, c.Message)
 			}
 		}
 	}
 	var node corev1.Node
-	NodeStatus{PressureUnknown: true, Unwritten: "no NodePolicy selects the node", Unenforced: "the cgroups can't be read"}.apply(&node, statetest.LongAgo)
-	if c := node.Status.Conditions[0]; c.Status != corev1.ConditionFalse || c.Message != "the cgroups can't be read" {
-		t.Errorf("an error is not told: %s %s", c.Status, c.Message)
+	NodeStatus{PressureUnknown: true, Unwritten: Unwritten{enforcement.ReasonObserveOnly, "no NodePolicy selects the node"}, Unenforced: "the cgroups can't be read"}.apply(&node, statetest.LongAgo)
+	if c := node.Status.Conditions[0]; c.Status != corev1.ConditionFalse || c.Reason != "Drift" || c.Message != "the cgroups can't be read" {
+		t.Errorf("an error is not told: %s %s %s", c.Status, c.Reason, c.Message)
 	}
+}
+
+// A read-only enforcer writes its conditions and leaves the taints alone, its own as well.
+func TestConditionsOnly(t *testing.T) {
+	for _, taints := range [][]corev1.Taint{nil, {{Key: enforcement.TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule}}} {
+		api := newNodeAPI(taints...)
+		w := &Writer{Nodes: nodesOf{api}, Name: "n", ConditionsOnly: true, Now: time.Now}
+		for _, short := range [][]string{{"pid"}, nil} {
+			if err := w.Write(t.Context(), NodeStatus{Pressure: short}); err != nil {
+				t.Fatal(err)
+			}
+			var node corev1.Node
+			if err := api.Get(t.Context(), client.ObjectKey{Name: "n"}, &node); err != nil {
+				t.Fatal(err)
+			}
+			if len(node.Spec.Taints) != len(taints) || len(taints) == 1 && node.Spec.Taints[0] != taints[0] || len(node.Status.Conditions) != 2 {
+				t.Errorf("taints %v, conditions %v", node.Spec.Taints, node.Status.Conditions)
+			}
+		}
+	}
+}
+
+// Removing takes the enforcer's own taint and conditions and nobody else's, also if the Node changes meanwhile, and can be repeated.
+func TestRemove(t *testing.T) {
+	theirs := corev1.Taint{Key: "theirs", Effect: corev1.TaintEffectNoSchedule}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
+	ours := corev1.Taint{Key: enforcement.TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule}
+	full := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{theirs, ours}}}
+	full.Status.Conditions = []corev1.NodeCondition{ready}
+	for _, kind := range enforcement.NodeConditions {
+		full.Status.Conditions = append(full.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse})
+	}
+	conflicts := 2
+	kube := fake.NewClientBuilder().WithScheme(state.Scheme()).WithStatusSubresource(&corev1.Node{}).WithObjects(full).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if conflicts--; conflicts >= 0 {
+				return apierrors.NewConflict(corev1.Resource("nodes"), "n", errors.New("changed"))
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	w := &Writer{Nodes: nodesOf{kube}, Name: "n", Now: time.Now}
+	for range 2 {
+		if err := w.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var node corev1.Node
+		if err := kube.Get(t.Context(), client.ObjectKey{Name: "n"}, &node); err != nil {
+			t.Fatal(err)
+		}
+		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0] != theirs || len(node.Status.Conditions) != 1 || node.Status.Conditions[0] != ready {
+			t.Errorf("left: taints %v, conditions %v", node.Spec.Taints, node.Status.Conditions)
+		}
+	}
+	w.Name = "deleted"
+	if err := w.Remove(t.Context()); err != nil {
+		t.Errorf("a Node that is gone: %v", err)
+	}
+	w.Nodes = forbidden{}
+	if err := w.Remove(t.Context()); !apierrors.IsForbidden(err) {
+		t.Errorf("without rights: %v", err)
+	}
+}
+
+// forbidden are Nodes of an API server that refuses everything.
+type forbidden struct{}
+
+func (forbidden) Get(context.Context, string) (*corev1.Node, error) {
+	return nil, apierrors.NewForbidden(corev1.Resource("nodes"), "n", errors.New("no right"))
+}
+
+func (f forbidden) Patch(ctx context.Context, name string, _ types.PatchType, _ []byte, _ ...string) error {
+	_, err := f.Get(ctx, name)
+	return err
 }
 
 func TestMemoryProtection(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
@@ -107,7 +108,7 @@ const taintBefore = "pressure=memory:NoSchedule"
 
 func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newNodeAPI(corev1.Taint{Key: TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule})
+		api := newNodeAPI(corev1.Taint{Key: enforcement.TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule})
 		k, _ := keeper(t, api)
 		expect := func(what, want string) {
 			t.Helper()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
@@ -33,9 +34,24 @@ type Authorizer interface {
 // recorder asks an Authorizer for the API server's code, and keeps what it did not know, a phrase each.
 type recorder struct {
 	authorizer Authorizer
-	// armed: the webhook has the right that arms the removal guard.
-	armed   bool
+	// inForce are the rights by which the API server asks the webhook.
+	inForce controllers.Asked
 	unknown phrases
+}
+
+// rights are those that the leader gives for the policies in force.
+type rights struct {
+	policies policy.Policies
+	exempt   policy.Exempt
+}
+
+// recorder returns one for a request.
+func (r rights) recorder(of *Request) *recorder {
+	ns := policy.Namespace{Name: of.AdmissionRequest.Namespace, Unknown: of.Namespace == nil}
+	if of.Namespace != nil {
+		ns.Labels = of.namespace().Labels
+	}
+	return &recorder{authorizer: of.Authorizer, inForce: controllers.AskedOf(r.policies, []policy.Namespace{ns}, r.exempt)}
 }
 
 // phrases are different ones, in the order in which they came up.
@@ -55,9 +71,9 @@ var errRight = errors.New("not known")
 // Authorize is the API server's interface. Its expressions give it a context of their own.
 func (r *recorder) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	answer := Unknown
-	if a.GetAPIGroup() == v1alpha1.GroupVersion.Group && a.GetResource() == controllers.ArmingResource && a.GetVerb() == controllers.ArmingVerb {
+	if a.GetAPIGroup() == v1alpha1.GroupVersion.Group && a.GetVerb() == controllers.ArmingVerb {
 		answer = No
-		if r.armed {
+		if r.inForce.Allows(a.GetResource(), a.GetName()) {
 			answer = Yes
 		}
 	} else if r.authorizer != nil && a.IsResourceRequest() {

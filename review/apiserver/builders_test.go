@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -19,7 +20,7 @@ import (
 var (
 	alice      = authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
 	kubelet    = authenticationv1.UserInfo{Username: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}}
-	enforcer   = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer", Groups: []string{"system:authenticated"}}
+	enforcer   = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-node:podgrace-nodeenforcer", Groups: []string{"system:authenticated"}}
 	controller = authenticationv1.UserInfo{Username: "system:kube-controller-manager", Groups: []string{"system:authenticated"}}
 )
 
@@ -153,6 +154,16 @@ func halfDone(p *corev1.Pod) {
 
 func annotated(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{key: value} }
+}
+
+// noted is what the API server keeps of who wrote an annotation, and when.
+func noted(key string, at time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: at},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:` + key + `":{}}}}`),
+		})
+	}
 }
 
 // ownedBy has an owner of a kind, by which it is controlled or not.

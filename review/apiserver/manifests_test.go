@@ -33,9 +33,9 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 			text := strings.Replace(tc.in, tc.from, tc.to, 1)
 			var err error
 			if strings.HasPrefix(tc.in, policies[:30]) && tc.from != "" {
-				_, err = ReadPolicies([]byte(text), false)
+				_, err = ReadPolicies([]byte(text))
 			} else {
-				_, err = readWebhooks([]byte(text), policy.Removal{}, policy.ExemptIn("podgrace-system"))
+				_, err = readWebhooks([]byte(text), nil, policy.ExemptIn("podgrace-system"))
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -46,11 +46,11 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 
 // Everything that is shipped compiles. At run time a request for what does not would fail.
 func TestEverythingCompiles(t *testing.T) {
-	w, err := NewWebhooks(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: []string{"somebody"}}, policy.ExemptIn("podgrace-system"))
+	w, err := NewWebhooks(policy.InForce([]v1alpha1.PodPolicy{{Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{AllowedActors: []string{"somebody"}}}}}), policy.ExemptIn("podgrace-system"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPolicies(policy.Removal{}, policy.ExemptIn("podgrace-system"))
+	p, err := NewPolicies(nil, policy.ExemptIn("podgrace-system"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestEverythingCompiles(t *testing.T) {
 		"variable":        {"namespaceObject.metadata.?labels.orValue({})", "nothing"},
 		"message":         {"'terminationGracePeriodSeconds is 0 in", "1 + 'terminationGracePeriodSeconds is 0 in"},
 	} {
-		bad, err := ReadPolicies([]byte(strings.ReplaceAll(string(deploy.AdmissionPolicies), tc[0], tc[1])), false)
+		bad, err := ReadPolicies([]byte(strings.ReplaceAll(string(deploy.AdmissionPolicies), tc[0], tc[1])))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,8 +22,7 @@ import (
 // once.
 type Policies struct {
 	policies []admissionPolicy
-	// armed: the removal guard is.
-	armed bool
+	rights   rights
 }
 
 type admissionPolicy struct {
@@ -47,17 +46,17 @@ type Denial struct {
 	Unknown bool
 }
 
-// NewPolicies reads the policies. ofAll is what all PodPolicies together say of what is in no namespace, as for NewWebhooks.
-func NewPolicies(ofAll policy.Removal, exempt policy.Exempt) (*Policies, error) {
-	return readPolicies(deploy.AdmissionPolicies, ofAll.Guards(), func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { controllers.RenderExempt(p, exempt) })
+// NewPolicies reads the policies. podPolicies are those in force.
+func NewPolicies(podPolicies policy.Policies, exempt policy.Exempt) (*Policies, error) {
+	return readPolicies(deploy.AdmissionPolicies, rights{podPolicies, exempt}, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { controllers.RenderExempt(p, exempt) })
 }
 
-// ReadPolicies reads other policies, and their bindings, from YAML documents. armed: the removal guard is.
-func ReadPolicies(text []byte, armed bool) (*Policies, error) {
-	return readPolicies(text, armed, func(*admissionregistrationv1.ValidatingAdmissionPolicy) {})
+// ReadPolicies reads other policies, and their bindings, from YAML documents. No PodPolicy is in force.
+func ReadPolicies(text []byte) (*Policies, error) {
+	return readPolicies(text, rights{}, func(*admissionregistrationv1.ValidatingAdmissionPolicy) {})
 }
 
-func readPolicies(text []byte, armed bool, change func(*admissionregistrationv1.ValidatingAdmissionPolicy)) (*Policies, error) {
+func readPolicies(text []byte, given rights, change func(*admissionregistrationv1.ValidatingAdmissionPolicy)) (*Policies, error) {
 	objects, err := manifests("admission policies", text)
 	if err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func readPolicies(text []byte, armed bool, change func(*admissionregistrationv1.
 			bindings[b.Spec.PolicyName] = b
 		}
 	}
-	all := &Policies{armed: armed}
+	all := &Policies{rights: given}
 	for _, o := range objects {
 		definition, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
 		if !ok {
@@ -159,7 +158,7 @@ func (p *Policies) Validate(ctx context.Context, r Request) ([]Denial, []string,
 		if !matches {
 			continue
 		}
-		found, err := vap.judge(ctx, evaluation, p.armed, &unknown)
+		found, err := vap.judge(ctx, evaluation, p.rights, &unknown)
 		if err != nil {
 			return nil, nil, fmt.Errorf("admission policy %s: %w", vap.Name, err)
 		}
@@ -175,7 +174,7 @@ func (p *Policies) Validate(ctx context.Context, r Request) ([]Denial, []string,
 }
 
 // judge evaluates the policy once for each of its parameters.
-func (p *admissionPolicy) judge(ctx context.Context, e *evaluation, armed bool, unknown *phrases) ([]Denial, error) {
+func (p *admissionPolicy) judge(ctx context.Context, e *evaluation, given rights, unknown *phrases) ([]Denial, error) {
 	versioned, err := e.versioned()
 	if err != nil {
 		return nil, err
@@ -190,7 +189,7 @@ func (p *admissionPolicy) judge(ctx context.Context, e *evaluation, armed bool, 
 	}
 	var denials []Denial
 	for _, param := range params {
-		rights := &recorder{authorizer: e.Authorizer, armed: armed}
+		rights := given.recorder(e.Request)
 		namespace, sure := p.namespaceFor(e.Request, param)
 		for _, v := range validator.evaluate(ctx, &p.Spec, versioned, param, namespace, rights) {
 			switch {

@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -22,11 +23,16 @@ func policies(t testing.TB) *apiserver.Policies {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny}, exempt)
+	p, err := apiserver.NewPolicies(denying(), exempt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// denying is a policy for all namespaces that denies unsafe removals.
+func denying(actors ...string) policy.Policies {
+	return policy.InForce([]v1alpha1.PodPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{AllowedActors: actors}}}})
 }
 
 // refusing refuses grace 0 in the namespaces that the selector selects; nil: in all.
@@ -61,17 +67,23 @@ func TestPolicies(t *testing.T) {
 		return request(t, update, "nodes", append([]change{oldObject(off), object(confirmedOff)}, changes...)...)
 	}
 	half := pod(halfDone)
-	const removes = "half-done-status.podgrace.dev Forbidden: pod shop/db-0 is being force-deleted, and an update would remove it, or the next pod of its name: nothing was written. "
-	const again = "half-done-delete.podgrace.dev Forbidden: pod shop/db-0 "
+	const removes = "half-done-status.podgrace.dev Forbidden: pod shop/db-0 is being removed with grace period 0, and this update would remove it while it "
+	const again = "half-done-delete.podgrace.dev Forbidden: pod shop/db-0 is being removed with grace period 0, and is gone once its kubelet reports its end: "
 	going := func(r *apiserver.Request) {
 		r.Namespace = r.Namespace.DeepCopy()
 		r.Namespace.DeletionTimestamp = &metav1.Time{}
 	}
 	const confirmation = "podgrace.dev/confirm-force-delete"
-	confirmed, halfConfirmed := pod(annotated(confirmation, "u1/2026-01-01T10:00:00Z")), pod(halfDone, annotated(confirmation, "u1/2026-01-01T10:00:00Z"))
+	ten := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
+	noted10 := noted(confirmation, ten)
+	confirmed, halfConfirmed := pod(annotated(confirmation, "u1/2026-01-01T10:00:00Z")), pod(halfDone, annotated(confirmation, "u1/2026-01-01T10:00:00Z"), noted10)
 	confirms := func(text string, answer apiserver.Answer) apiserver.Request {
-		return request(t, update, "pods", oldObject(pod()), object(pod(annotated(confirmation, text))), asking(&answers{Answer: answer}))
+		return request(t, update, "pods", oldObject(pod()), object(pod(annotated(confirmation, text), noted10)), asking(&answers{Answer: answer}))
 	}
+	confirmsAt := func(at string, by ...func(*corev1.Pod)) apiserver.Request {
+		return request(t, update, "pods", oldObject(pod()), object(pod(append(by, annotated(confirmation, "u1/"+at))...)), asking(&answers{Answer: apiserver.Yes}))
+	}
+	const notNow = "confirm-force-delete.podgrace.dev Forbidden: a confirmation must say when it is made, at most 5 minutes off: it says "
 	offAs := func(text string) apiserver.Request {
 		return request(t, update, "nodes", oldObject(off), object(strings.Replace(confirmedOff, "n/b/2026-01-01T10:00:00Z/", text, 1)), asking(&answers{Answer: apiserver.Yes}))
 	}
@@ -90,6 +102,9 @@ func TestPolicies(t *testing.T) {
 	}{
 		"annotation kept":        {request: request(t, update, "pods", oldObject(pod(annotated(annotation, "{}"))), object(pod(annotated(annotation, "{}"))))},
 		"annotation changed":     {request: request(t, update, "pods", oldObject(pod(annotated(annotation, "{}"))), object(pod(annotated(annotation, `{"oom":{}}`)))), want: []string{"enforcement.podgrace.dev Forbidden: annotation podgrace.dev/enforcement records what was decided"}},
+		"annotation removed":     {request: request(t, update, "pods", oldObject(pod(annotated(annotation, "{}"))), object(pod()))},
+		"annotation put back":    {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}")))), want: []string{"enforcement.podgrace.dev Forbidden: "}},
+		"annotation emptied":     {request: request(t, update, "pods", oldObject(pod(annotated(annotation, "{}"))), object(pod(annotated(annotation, "")))), want: []string{"enforcement.podgrace.dev Forbidden: "}},
 		"annotation by status":   {request: request(t, update, "pods/status", oldObject(pod()), object(pod(annotated(annotation, "{}")))), want: []string{"enforcement.podgrace.dev Forbidden: "}},
 		"annotation by kubelet":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(kubelet))},
 		"annotation by a group":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups})), want: []string{"enforcement.podgrace.dev Forbidden: "}},
@@ -97,7 +112,10 @@ func TestPolicies(t *testing.T) {
 		"annotation, own system": {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), in("kube-system"))},
 
 		"record kept":            {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod(annotated(record, "StatefulSet.apps/db"), phase("Failed"))))},
-		"record removed":         {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod())), want: []string{notTheRecord}},
+		"record removed":         {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod()), asking(&answers{Answer: apiserver.No})), want: []string{notTheRecord}},
+		"record removed, may":    {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod()), asking(&answers{Answer: apiserver.Yes}))},
+		"record emptied, may":    {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod(annotated(record, ""))), asking(&answers{Answer: apiserver.Yes})), want: []string{notTheRecord}},
+		"record put back, may":   {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(record, "StatefulSet.apps/db"))), asking(&answers{Answer: apiserver.Yes})), want: []string{notTheRecord}},
 		"record changed":         {request: request(t, update, "pods/status", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod(annotated(record, "Job.batch/x")))), want: []string{notTheRecord}},
 		"record of an older pod": {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(record, "StatefulSet.apps/db")))), want: []string{notTheRecord}},
 		"record by kubelet":      {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod()), as(kubelet))},
@@ -137,16 +155,24 @@ func TestPolicies(t *testing.T) {
 		"confirmed, timeless":     {request: confirms("u1", apiserver.Yes), want: []string{notThis}},
 		"confirmed, for ever":     {request: confirms("u1/", apiserver.Yes), want: []string{notThis}},
 		"confirmed, and more":     {request: confirms("u1/2026-01-01T10:00:00Z/2026-01-01T09:00:00Z/x", apiserver.Yes), want: []string{notThis}},
-		"confirmed, by status":    {request: request(t, update, "pods/status", oldObject(pod()), object(pod(annotated(confirmation, "u1/2026-01-01T10:00:00Z"))), asking(&answers{Answer: apiserver.No})), want: []string{"confirm-force-delete.podgrace.dev Forbidden: to confirm that pod shop/db-0"}},
+		"confirmed, a bit ahead":  {request: confirmsAt("2026-01-01T10:05:00Z", noted10)},
+		"confirmed, ahead":        {request: confirmsAt("2026-01-01T10:05:01Z", noted10), want: []string{notNow + "2026-01-01T10:05:01Z, and the API server has 2026-01-01T10:00:00Z. Check your clock"}},
+		"confirmed, for ages":     {request: confirmsAt("2099-01-01T00:00:00Z", noted10), want: []string{notNow}},
+		"confirmed, a bit behind": {request: confirmsAt("2026-01-01T09:55:00Z", noted10)},
+		"confirmed, behind":       {request: confirmsAt("2026-01-01T09:54:59Z", noted10), want: []string{notNow}},
+		"confirmed, forged":       {request: confirmsAt("2099-01-01T00:00:00Z", noted("a", time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)), noted10), want: []string{notNow}},
+		"confirmed, not noted":    {request: confirmsAt("2026-01-01T10:00:00Z"), want: []string{"confirm-force-delete.podgrace.dev Forbidden: the API server does not note when pod shop/db-0 is written to"}},
+		"confirmed, never a time": {request: confirmsAt("2026-13-01T10:00:00Z", noted10), want: []string{"confirm-force-delete.podgrace.dev Invalid: "}},
+		"confirmed, by status":    {request: request(t, update, "pods/status", oldObject(pod()), object(pod(annotated(confirmation, "u1/2026-01-01T10:00:00Z"), noted10)), asking(&answers{Answer: apiserver.No})), want: []string{"confirm-force-delete.podgrace.dev Forbidden: to confirm that pod shop/db-0"}},
 		"confirmed, unchanged":    {request: request(t, update, "pods", oldObject(confirmed), object(confirmed), asking(&answers{Answer: apiserver.No}))},
 		"confirmed, taken back":   {request: request(t, update, "pods", oldObject(confirmed), object(pod()), asking(&answers{Answer: apiserver.No}))},
 		"confirmed, own system":   {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(confirmation, "x"))), in("kube-system"))},
 
 		"confirmation taken back": {request: request(t, update, "nodes", oldObject(confirmedOff), object(plainNode))},
 
-		"kubelet's status of a half-done":            {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{"half-done-status.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so this status would remove it while it is Running"}},
+		"kubelet's status of a half-done":            {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{removes}},
 		"a group's status of a half-done":            {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups})), want: []string{removes}},
-		"a note on a half-done":                      {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, annotated("a", "b")))), want: []string{removes + "It is gone in a moment; if it stays, its kubelet does not end it: kubectl podgrace confirm -n shop db-0 removes it, once you know"}},
+		"a note on a half-done":                      {request: request(t, update, "pods", oldObject(half), object(pod(halfDone, annotated("a", "b")))), want: []string{removes}},
 		"a note on a StatefulSet's":                  {request: request(t, update, "pods", oldObject(pod(halfDone, ownedBy("apps/v1", "StatefulSet", true))), object(pod(halfDone, ownedBy("apps/v1", "StatefulSet", true), annotated("a", "b")))), want: []string{removes}},
 		"a note on a ReplicaSet's":                   {request: request(t, update, "pods", oldObject(pod(halfDone, ownedBy("apps/v1", "ReplicaSet", true))), object(pod(halfDone, ownedBy("apps/v1", "ReplicaSet", true), annotated("a", "b"))))}, // the webhook is asked
 		"a note on a Job's":                          {request: request(t, update, "pods", oldObject(pod(halfDone, ownedBy("batch/v1", "Job", true))), object(pod(halfDone, ownedBy("batch/v1", "Job", true))))},
@@ -164,14 +190,19 @@ func TestPolicies(t *testing.T) {
 		"the controllers' last status":               {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed"))), as(authenticationv1.UserInfo{Username: "system:kube-controller-manager"}))},                          // the same
 		"podgc's other status":                       {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:pod-garbage-collector"})), want: []string{removes}},
 		"anybody's last status":                      {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Failed")))), want: []string{removes}},
-		"a label of an ended half-done":              {request: request(t, update, "pods", oldObject(pod(halfDone, phase("Failed"))), object(pod(halfDone, phase("Failed")))), want: []string{removes}},
+		"a label of an ended half-done":              {request: request(t, update, "pods", oldObject(pod(halfDone, phase("Failed"))), object(pod(halfDone, phase("Failed"))))},
 		"a kubelet's status of it":                   {request: request(t, update, "pods/status", oldObject(pod(halfDone, phase("Failed"))), object(pod(halfDone, phase("Failed"))), as(kubelet))},
 		"a label of one being deleted":               {request: request(t, update, "pods", oldObject(pod(halfDone, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) })), object(pod(halfDone, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) })))},
 		"a half-done of the system's own":            {request: request(t, update, "pods", oldObject(half), object(half), in("kube-system"))},
 		"kubelet's last status":                      {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Succeeded"))), as(kubelet))},
 
-		"plain delete of a half-done":       {request: request(t, remove, "pods", oldObject(half)), want: []string{again + "is force-deleted already, and waits for its kubelet: a second delete could remove the next pod of its name, unless it has the UID of this one"}},
-		"plain delete of one held":          {request: request(t, remove, "pods", oldObject(pod(halfDone, finalizer)), options(`{"gracePeriodSeconds":5}`)), want: []string{again + "is force-deleted already, and waits for its finalizers (example.org/hold): a second"}},
+		"plain delete of a half-done":       {request: request(t, remove, "pods", oldObject(half)), want: []string{again + "a second delete could remove the next pod of its name, so it needs the UID of this one"}},
+		"plain delete with a grace period":  {request: request(t, remove, "pods", oldObject(half), options(`{"gracePeriodSeconds":5}`)), want: []string{again}},
+		"plain delete of one held":          {request: request(t, remove, "pods", oldObject(pod(halfDone, finalizer)), options(`{"gracePeriodSeconds":5}`))},
+		"plain delete of an ended one":      {request: request(t, remove, "pods", oldObject(pod(halfDone, phase("Succeeded"))))},
+		"plain delete of a ReplicaSet's":    {request: request(t, remove, "pods", oldObject(pod(halfDone, ownedBy("apps/v1", "ReplicaSet", true))))},
+		"plain delete of a Job's":           {request: request(t, remove, "pods", oldObject(pod(halfDone, ownedBy("batch/v1", "Job", true))))},
+		"plain delete of a StatefulSet's":   {request: request(t, remove, "pods", oldObject(pod(halfDone, ownedBy("apps/v1", "StatefulSet", true)))), want: []string{again}},
 		"the same, of its UID":              {request: request(t, remove, "pods", oldObject(half), options(`{"preconditions":{"uid":"u1"}}`))},
 		"the same, of its version":          {request: request(t, remove, "pods", oldObject(half), options(`{"preconditions":{"resourceVersion":"1"}}`)), want: []string{again}},
 		"force delete of a half-done":       {request: request(t, remove, "pods", oldObject(half), options(`{"gracePeriodSeconds":0}`))}, // the webhook is asked
@@ -204,12 +235,34 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// A force delete that was refused half-way concerns only namespaces that a policy which denies selects.
+func TestHalfDoneWhereNothingDenies(t *testing.T) {
+	half := pod(halfDone)
+	for name, r := range map[string]apiserver.Request{
+		"its kubelet's status": request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)),
+		"a note":               request(t, update, "pods", oldObject(half), object(pod(halfDone, annotated("a", "b")))),
+		"a resize":             request(t, update, "pods/resize", oldObject(half), object(half)),
+		"a plain delete":       request(t, remove, "pods", oldObject(half)),
+	} {
+		warning := v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn}}}
+		for of, podPolicies := range map[string][]v1alpha1.PodPolicy{"no policy": nil, "a policy that warns": {warning}, "one that denies elsewhere": {warning, *inNamespace("bank")}} {
+			p, err := apiserver.NewPolicies(policy.InForce(podPolicies), policy.ExemptIn("podgrace-system"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if denials, _, err := p.Validate(t.Context(), r); err != nil || len(denials) > 0 {
+				t.Errorf("%s, %s: %v, %v", name, of, denials, err)
+			}
+		}
+	}
+}
+
 func TestPoliciesOfABadObject(t *testing.T) {
 	_, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(`{"metadata":1}`)))
 	if err == nil || !strings.Contains(err.Error(), "decode the object of Pod shop/db-0: ") {
 		t.Errorf("got %v", err)
 	}
-	if denials, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(pod()))); err != nil || len(denials) != 3 { // each of its annotations, and whether it is force-deleted
+	if denials, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(pod()))); err != nil || len(denials) != 2 { // whose pod it was, and whether it is force-deleted
 		t.Errorf("an update without an old object fails closed: got %v, %v", denials, err)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
-// Webhooks are Podgrace's webhook configurations as shipped, with the allowed actors as its leader renders them, and with the removal guard
-// armed where its leader arms it. They may be used by several goroutines at once.
+// Webhooks are Podgrace's webhook configurations as shipped, with the allowed actors as its leader renders them, and with the rights that its leader gives for
+// the policies. They may be used by several goroutines at once.
 type Webhooks struct {
 	mutating, validating []hook
-	armed                bool
+	rights               rights
 }
 
 // hook is one webhook.
@@ -44,17 +44,17 @@ type Calls struct {
 	Unknown []string
 }
 
-// NewWebhooks reads the configurations. The policy is what all policies together say of what is in no namespace.
-func NewWebhooks(ofAll policy.Removal, exempt policy.Exempt) (*Webhooks, error) {
-	return readWebhooks(deploy.WebhookConfigurations, ofAll, exempt)
+// NewWebhooks reads the configurations. The policies are those in force.
+func NewWebhooks(policies policy.Policies, exempt policy.Exempt) (*Webhooks, error) {
+	return readWebhooks(deploy.WebhookConfigurations, policies, exempt)
 }
 
-func readWebhooks(text []byte, ofAll policy.Removal, exempt policy.Exempt) (*Webhooks, error) {
+func readWebhooks(text []byte, policies policy.Policies, exempt policy.Exempt) (*Webhooks, error) {
 	objects, err := manifests("webhook configurations", text)
 	if err != nil {
 		return nil, err
 	}
-	w := &Webhooks{armed: ofAll.Guards()}
+	w := &Webhooks{rights: rights{policies, exempt}}
 	for _, o := range objects {
 		controllers.RenderExempt(o, exempt)
 		switch c := o.(type) {
@@ -63,7 +63,7 @@ func readWebhooks(text []byte, ofAll policy.Removal, exempt policy.Exempt) (*Web
 				err = errors.Join(err, add(&w.mutating, "admit", shared(&c.Webhooks[i])))
 			}
 		case *admissionregistrationv1.ValidatingWebhookConfiguration:
-			controllers.RenderActors(c, ofAll.ActorsOfAll())
+			controllers.RenderActors(c, policies.RemovalOfAll())
 			for i := range c.Webhooks {
 				err = errors.Join(err, add(&w.validating, "validating", &c.Webhooks[i]))
 			}
@@ -120,7 +120,7 @@ func (w *Webhooks) calls(ctx context.Context, hooks []hook, r *Request) (Calls, 
 		if !matches {
 			continue
 		}
-		rights := &recorder{authorizer: r.Authorizer, armed: w.armed}
+		rights := w.rights.recorder(r)
 		result, err := h.match(ctx, evaluation, rights)
 		if err != nil {
 			return Calls{}, err

@@ -4,11 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
@@ -18,11 +21,16 @@ import (
 
 func webhooks(t testing.TB, actors ...string) *apiserver.Webhooks {
 	t.Helper()
+	return webhooksOf(t, denying(actors...))
+}
+
+func webhooksOf(t testing.TB, policies policy.Policies) *apiserver.Webhooks {
+	t.Helper()
 	exempt, err := policy.ExemptIn("podgrace-system").Excluding("calico-system", "openshift-*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := apiserver.NewWebhooks(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: actors}, exempt)
+	w, err := apiserver.NewWebhooks(policies, exempt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +76,9 @@ func TestCalls(t *testing.T) {
 	ghost := authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups}
 	neighbour := authenticationv1.UserInfo{Username: "system:node:n2", Groups: kubelet.Groups}
 	judged := []string{webhook.PathValidateRemoval}
+	warning := v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn}}}
+	warns, none := webhooksOf(t, policy.InForce([]v1alpha1.PodPolicy{warning})), webhooksOf(t, nil)
+	elsewhere := webhooksOf(t, policy.InForce([]v1alpha1.PodPolicy{warning, *inNamespace("bank")}))
 	for name, tc := range map[string]struct {
 		request    apiserver.Request
 		mutating   []string
@@ -98,7 +109,7 @@ func TestCalls(t *testing.T) {
 		"what is left of a force delete":       {request: request(t, remove, "pods", oldObject(pod(halfDone)), options(patient)), validating: []string{webhook.PathValidateRemoval}},
 		"delete by a group of kubelets alone":  {request: request(t, remove, "pods", oldObject(pod()), options(hasty), as(ghost)), validating: judged},
 		"another kubelet's delete":             {request: request(t, remove, "pods", oldObject(pod()), options(hasty), as(neighbour)), validating: judged},
-		"confirmed":                            {request: request(t, remove, "pods", oldObject(pod(confirmed)), options(hasty)), validating: judged},
+		"confirmed":                            {request: request(t, remove, "pods", oldObject(pod(confirmed)), options(hasty)), validating: []string{webhook.PathValidateRemoval, webhook.PathOpenRemoval}},
 		"confirmed, and harmless":              {request: request(t, remove, "pods", oldObject(pod(confirmed)), options(patient))},
 		"confirmed, its kubelet's delete":      {request: request(t, remove, "pods", oldObject(pod(confirmed)), options(hasty), as(kubelet))},
 		"confirmed for another pod":            {request: request(t, remove, "pods", oldObject(pod(annotated("podgrace.dev/confirm-force-delete", "u0/2026-01-01T10:00:00Z"))), options(hasty)), validating: judged},
@@ -115,10 +126,10 @@ func TestCalls(t *testing.T) {
 		"status":                          {request: request(t, update, "pods/status", oldObject(pod()), object(pod(phase("Running"))))},
 		"status to Failed":                {request: request(t, update, "pods/status", oldObject(pod()), object(pod(phase("Failed")))), validating: []string{webhook.PathValidateRemoval}},
 		"a group's status to Failed":      {request: request(t, update, "pods/status", oldObject(pod()), object(pod(phase("Failed"))), as(ghost)), validating: judged},
-		"status of a confirmed one":       {request: request(t, update, "pods/status", oldObject(pod(confirmed)), object(pod(confirmed, phase("Failed")))), validating: judged},
+		"status of a confirmed one":       {request: request(t, update, "pods/status", oldObject(pod(confirmed)), object(pod(confirmed, phase("Failed")))), validating: []string{webhook.PathValidateRemoval, webhook.PathOpenRemoval}},
 		"a confirmed one runs on":         {request: request(t, update, "pods/status", oldObject(pod(confirmed)), object(pod(confirmed)))},
-		"its last finalizer":              {request: request(t, update, "pods", oldObject(pod(halfDone, finalizer, confirmed)), object(pod(halfDone, confirmed))), validating: judged},
-		"confirmed by the update":         {request: request(t, update, "pods", oldObject(pod(halfDone)), object(pod(halfDone, confirmed))), validating: judged},
+		"its last finalizer":              {request: request(t, update, "pods", oldObject(pod(halfDone, finalizer, confirmed)), object(pod(halfDone, confirmed))), validating: []string{webhook.PathValidateRemoval, webhook.PathOpenRemoval}},
+		"confirmed by the update":         {request: request(t, update, "pods", oldObject(pod(halfDone)), object(pod(halfDone, confirmed))), validating: []string{webhook.PathValidateRemoval, webhook.PathOpenRemoval}},
 		"kubelet's status to Failed":      {request: request(t, update, "pods/status", oldObject(pod()), object(pod(phase("Failed"))), as(kubelet))},
 		"status of a pending pod":         {request: request(t, update, "pods/status", oldObject(pod(pending)), object(pod(pending, phase("Failed"))))},
 		"status, once more Failed":        {request: request(t, update, "pods/status", oldObject(pod(phase("Failed"))), object(pod(phase("Failed"))))},
@@ -127,8 +138,8 @@ func TestCalls(t *testing.T) {
 		"a half-done keeps its finalizer": {request: request(t, update, "pods", oldObject(pod(halfDone, finalizer)), object(pod(halfDone, finalizer)))},
 
 		"node deleted":                     {request: request(t, remove, "nodes", oldObject(plainNode)), validating: []string{webhook.PathValidateRemoval}},
-		"node deleted, confirmed off":      {request: request(t, remove, "nodes", oldObject(confirmedOff)), validating: []string{webhook.PathValidateRemoval}},
-		"node deleted, never heard of":     {request: request(t, remove, "nodes", oldObject(neverHeardOf)), validating: []string{webhook.PathValidateRemoval}},
+		"node deleted, confirmed off":      {request: request(t, remove, "nodes", oldObject(confirmedOff)), validating: []string{webhook.PathOpenRemoval}},
+		"node deleted, never heard of":     {request: request(t, remove, "nodes", oldObject(neverHeardOf)), validating: []string{webhook.PathOpenRemoval}},
 		"node deleted, heard of since":     {request: request(t, remove, "nodes", oldObject(heardOf)), validating: []string{webhook.PathValidateRemoval}},
 		"node created out of service":      {request: request(t, create, "nodes", object(outOfService)), validating: []string{webhook.PathValidateRemoval}},
 		"node with a finalizer deleted":    {request: request(t, remove, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","finalizers":["a/b"]},"spec":{}}`)), validating: []string{webhook.PathValidateRemoval}},
@@ -141,7 +152,7 @@ func TestCalls(t *testing.T) {
 		"out-of-service taint still there": {request: request(t, update, "nodes", oldObject(outOfService), object(outOfService))},
 		"VolumeAttachment deleted":         {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":true}}`)), validating: []string{webhook.PathValidateRemoval}},
 		"one that is not attached":         {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":false}}`))},
-		"attached, by its controller":      {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":true}}`), as(controller)), validating: []string{webhook.PathValidateRemoval}},
+		"attached, by its controller":      {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":true}}`), as(controller)), validating: []string{webhook.PathOpenRemoval}},
 		"by its controller":                {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"}}`), as(controller))},
 
 		"Deployment applied":            {request: request(t, create, "deployments", object(deployment)), validating: []string{webhook.PathValidateWorkloads}},
@@ -171,14 +182,60 @@ func TestCalls(t *testing.T) {
 			if diff := cmp.Diff(apiserver.Calls{Paths: tc.validating}, validating, byPath); diff != "" {
 				t.Errorf("validating: -want +got:\n%s", diff)
 			}
+			// A policy that warns, or that denies in another namespace, is asked about the same, and no entry that fails closed asks.
+			byEnforcer := tc.request.UserInfo.Username == enforcer.Username
+			open := slices.Clone(tc.validating)
+			if i := slices.Index(open, webhook.PathValidateRemoval); i >= 0 && !byEnforcer {
+				open[i] = webhook.PathOpenRemoval
+			}
+			open = slices.Compact(open)
+			ofNode := tc.request.AdmissionRequest.Namespace == ""
+			for of, w := range map[string]*apiserver.Webhooks{"warns": warns, "denies elsewhere": elsewhere} {
+				want := open
+				if of != "warns" && ofNode {
+					want = tc.validating
+				}
+				calls, err := w.Validating(t.Context(), tc.request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(apiserver.Calls{Paths: want}, calls, byPath, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s: -want +got:\n%s", of, diff)
+				}
+			}
+			// Without a policy no request but those of policies and of node enforcers is asked about.
+			mutating, err = none.Mutating(t.Context(), tc.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if validating, err = none.Validating(t.Context(), tc.request); err != nil {
+				t.Fatal(err)
+			}
+			if asked := slices.Concat(mutating.Paths, validating.Paths); len(asked) > 0 && !byEnforcer && !slices.Equal(asked, []string{webhook.PathValidatePolicies}) {
+				t.Errorf("without a policy it asks %q", asked)
+			}
 		})
 	}
+}
+
+// inNamespace is a policy that denies in one namespace.
+func inNamespace(name string) *v1alpha1.PodPolicy {
+	return &v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{
+		Match:   &v1alpha1.PodMatch{NamespaceSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{corev1.LabelMetadataName: v1alpha1.LabelValue(name)}}},
+		Removal: &v1alpha1.RemovalSection{},
+	}}
 }
 
 // What is confirmed goes on while the webhook is away: of the entries that fail closed none takes it, of the others one does, so that each
 // removal which must be judged is asked about once.
 func TestConfirmedFailsOpen(t *testing.T) {
-	confirmed, another := annotated("podgrace.dev/confirm-force-delete", "u1/2026-01-01T10:00:00Z"), annotated("podgrace.dev/confirm-force-delete", "u0/2026-01-01T10:00:00Z")
+	const confirmation = "podgrace.dev/confirm-force-delete"
+	ten := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
+	confirmed := func(p *corev1.Pod) {
+		annotated(confirmation, "u1/2026-01-01T10:00:00Z")(p)
+		noted(confirmation, ten)(p)
+	}
+	another := annotated(confirmation, "u0/2026-01-01T10:00:00Z")
 	for name, tc := range map[string]struct {
 		request apiserver.Request
 		open    bool
@@ -210,6 +267,62 @@ func TestConfirmedFailsOpen(t *testing.T) {
 			}
 			if got := calls.Webhooks[0]; strings.HasPrefix(got, "confirmed-") != tc.open {
 				t.Errorf("asked by %s", got)
+			}
+		})
+	}
+}
+
+// A confirmation that is void by what the API server has noted of the pod is none while the webhook is away.
+func TestVoidConfirmationFailsClosed(t *testing.T) {
+	const confirmation = "podgrace.dev/confirm-force-delete"
+	ten := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
+	at := func(text string, times ...time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			annotated(confirmation, "u1/"+text)(p)
+			for i, d := range times {
+				noted([]string{confirmation, "a"}[min(i, 1)], ten.Add(d))(p)
+			}
+		}
+	}
+	began := func(at time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			halfDone(p)
+			p.DeletionTimestamp = &metav1.Time{Time: ten.Add(at)}
+		}
+	}
+	const now = "2026-01-01T10:00:00Z"
+	hour := 61 * time.Minute
+	for name, tc := range map[string]struct {
+		changes []func(*corev1.Pod)
+		// deleted, ends and completes: whether the removals by a DELETE, a status and the last finalizer are asked about by an entry that fails closed.
+		deleted, ends, completes bool
+	}{
+		"valid":                                   {[]func(*corev1.Pod){began(0), at(now, 0)}, false, false, false},
+		"valid at last":                           {[]func(*corev1.Pod){began(0), at(now, 0, 55*time.Minute)}, false, false, false},
+		"ended, by a later write":                 {[]func(*corev1.Pod){began(0), at(now, 0, 55*time.Minute+time.Second)}, true, true, true},
+		"ended since the force delete began":      {[]func(*corev1.Pod){began(time.Second), at(now, 0, hour)}, true, true, false},
+		"ended before the force delete began":     {[]func(*corev1.Pod){began(hour), at(now, 0, hour)}, true, true, true},
+		"of a time to come":                       {[]func(*corev1.Pod){began(0), at("2099-01-01T00:00:00Z", 0)}, true, true, true},
+		"a bit ahead":                             {[]func(*corev1.Pod){began(0), at("2026-01-01T10:05:00Z", 0)}, false, false, false},
+		"nothing is noted":                        {[]func(*corev1.Pod){began(0), at(now)}, true, true, true},
+		"timeless":                                {[]func(*corev1.Pod){began(0), at("", 0)}, true, true, true},
+		"of a time that is none":                  {[]func(*corev1.Pod){began(0), at("now", 0)}, true, true, true},
+		"with the heartbeat of its node, in time": {[]func(*corev1.Pod){began(0), at(now+"/2026-01-01T09:00:00.5Z", 0)}, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := pod(tc.changes...)
+			for what, asked := range map[string]struct {
+				apiserver.Request
+				closed bool
+			}{
+				"delete.removal.podgrace.dev":    {request(t, remove, "pods", oldObject(stored), options(hasty)), tc.deleted},
+				"status.removal.podgrace.dev":    {request(t, update, "pods/status", oldObject(stored), object(pod(append(tc.changes, phase("Failed"), finalizer)...))), tc.ends},
+				"finalizer.removal.podgrace.dev": {request(t, update, "pods", oldObject(pod(append(tc.changes, finalizer)...)), object(stored)), tc.completes},
+			} {
+				calls, err := webhooks(t).Validating(t.Context(), asked.Request)
+				if err != nil || len(calls.Denials) > 0 || !slices.Contains(calls.Webhooks, "confirmed-pod.removal.podgrace.dev") || slices.Contains(calls.Webhooks, what) != asked.closed {
+					t.Errorf("%s: got %+v, %v", what, calls, err)
+				}
 			}
 		})
 	}

@@ -2,6 +2,9 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -62,14 +65,25 @@ func contract(v *view) Contract {
 		c.Why = "decided by PodPolicy " + nameOf(giver)
 	case giver != nil && v.settledNode() == nil:
 		c.Why = fmt.Sprintf("decided when it was made; PodPolicy %s decides the same today", giver.Name)
-	case giver != nil:
+	case giver != nil && v.givenBySome(e):
 		c.Why = fmt.Sprintf("decided when it was made; PodPolicy %s decides otherwise today", giver.Name)
 	case v.doubtful():
 		c.Origin, c.Why = OriginUnknown, "decided when it was made; by which policy can't be told, since not all are known here"
-	default:
+	case v.givenBySome(e):
 		c.Origin, c.Why = OriginUnknown, "decided when it was made, by a policy that does not match today, or written past the policies"
+	default:
+		// A policy has changed since, or it was written past the webhook while that was away.
+		c.Origin, c.Why = OriginUnknown, "no PodPolicy gives this today"
+		c.Remove = fmt.Sprintf("kubectl annotate pod -n %s %s %s-", v.pod.Namespace, v.pod.Name, v1alpha1.AnnotationEnforcement)
 	}
 	return c
+}
+
+// givenBySome reports whether any policy gives this contract, to whichever pods.
+func (v *view) givenBySome(e *v1alpha1.Enforcement) bool {
+	return slices.ContainsFunc(v.in.Policies, func(p *policy.Policy) bool {
+		return p.Spec.Node != nil && equality.Semantic.DeepEqual(e, p.Spec.Node)
+	})
 }
 
 // settledNode is what today's policies would change in the contract; nil: nothing.

@@ -161,6 +161,8 @@ type Contract struct {
 	// Fields of the annotation podgrace.dev/enforcement, as "cpu.weight 200".
 	Fields []string `json:"fields"`
 	Source
+	// Remove is the command that removes it, if no policy gives it today: the node then treats the pod as if none had decided. Empty: a policy gives it.
+	Remove string `json:"remove,omitempty"`
 }
 
 // Cgroups are the values of the pod's cgroups.

@@ -217,14 +217,20 @@ func TestContractAndToday(t *testing.T) {
 			s.Node = &v1alpha1.Enforcement{CPU: &v1alpha1.WeightEnforcement{Weight: n}}
 		}
 	}
+	elsewhere := func(s *v1alpha1.PodPolicySpec) {
+		weighs(200)(s)
+		s.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"no": "where"})}
+	}
 	had := annotated(v1alpha1.AnnotationEnforcement, `{"cpu":{"weight":200}}`)
 	for name, tc := range map[string]struct {
 		in         []option
 		why, today string
 	}{
 		"the same":  {[]option{had, podPolicy(t, "p", 0, weighs(200))}, "the same today", ""},
-		"another":   {[]option{had, podPolicy(t, "p", 0, weighs(300))}, "otherwise today", "it has cpu.weight 200, recreated: cpu.weight 300 (PodPolicy p)"},
-		"no policy": {[]option{had}, "by a policy that does not match today", "recreated it would have none"},
+		"another":   {[]option{had, podPolicy(t, "p", 0, weighs(300)), podPolicy(t, "q", 1, elsewhere)}, "decided when it was made; PodPolicy p decides otherwise today", "it has cpu.weight 200, recreated: cpu.weight 300 (PodPolicy p)"},
+		"none's":    {[]option{had, podPolicy(t, "p", 0, weighs(300))}, "no PodPolicy gives this today", "it has cpu.weight 200, recreated: cpu.weight 300 (PodPolicy p)"},
+		"no policy": {[]option{had}, "no PodPolicy gives this today", "recreated it would have none"},
+		"another's": {[]option{had, podPolicy(t, "q", 1, elsewhere)}, "by a policy that does not match today", "recreated it would have none"},
 		"missed":    {[]option{podPolicy(t, "p", 0, weighs(300))}, "though PodPolicy p gives node settings", "it has nothing of it, recreated: cpu.weight 300"},
 		"unread":    {[]option{annotated(v1alpha1.AnnotationEnforcement, `{"cpu":{"weight":0}}`)}, "counts for nothing", "recreated it would have none"},
 		"class":     {[]option{class("high", 9, false), podPolicy(t, "p", 0, gives("high"))}, "", "priority class: it has none, recreated it would get high"},
@@ -244,6 +250,9 @@ func TestContractAndToday(t *testing.T) {
 			e := explain.Explain(web(tc.in...))
 			said(t, e.Contract.Why, tc.why)
 			said(t, strings.Join(e.Today, "\n"), tc.today)
+			if removable := strings.Contains(e.Contract.Why, "no PodPolicy gives this"); removable != (e.Contract.Remove == "kubectl annotate pod -n shop "+e.Pod.Name+" podgrace.dev/enforcement-") || !removable && e.Contract.Remove != "" {
+				t.Errorf("to remove it: %q", e.Contract.Remove)
+			}
 			if tc.today == "" && len(e.Today) > 0 {
 				t.Errorf("differs today: %q", e.Today)
 			}

@@ -170,6 +170,9 @@ func (t *text) qos() {
 		says = "not readable"
 	}
 	t.section("Contract", says+": "+c.Why)
+	if c.Remove != "" {
+		t.Command(strings.Repeat(" ", margin)+console.Visible(c.Remove), "")
+	}
 }
 
 func (t *text) eviction() {

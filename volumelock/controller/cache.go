@@ -115,5 +115,5 @@ func (k *keeper) keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
 }
 
 func keepReceipt(o *v1alpha1.FenceReceipt) *v1alpha1.FenceReceipt {
-	return &v1alpha1.FenceReceipt{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: v1alpha1.FenceReceiptSpec{Node: o.Spec.Node, Class: o.Spec.Class, Voids: o.Spec.Voids}}
+	return &v1alpha1.FenceReceipt{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: v1alpha1.FenceReceiptSpec{Node: o.Spec.Node, Class: o.Spec.Class, Voids: o.Spec.Voids, VoidsUID: o.Spec.VoidsUID}}
 }

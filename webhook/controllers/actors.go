@@ -30,14 +30,16 @@ const (
 	actorsOwner = client.FieldOwner("podgrace-actors")
 	// removalSuffix marks the webhooks of the removal guard.
 	removalSuffix = ".removal.podgrace.dev"
+	// openPrefix begins the names of those that judge where nothing fails closed.
+	openPrefix = "open-"
 	// enforcerRemoval is the webhook that keeps node enforcers to the pods of their own nodes. No allowed actor is exempt from it.
 	enforcerRemoval = "enforcer" + removalSuffix
 )
 
 // AllowedActors writes the actors that the policies allow by name into the match conditions of the removal guard, so that
 // the API server lets them pass also while the webhook is away: a cloud controller must be able to remove a dead node then. A
-// match condition holds in every namespace, so that it has only the actors that all policies which deny or warn allow; others
-// are allowed by the webhook, where the policies of the namespace say so. The leader runs it.
+// match condition holds in every namespace, so it has only the actors that all policies allow which the entry is for (actorsOf). The webhook allows others
+// if the policies of the namespace say so. The leader runs it.
 type AllowedActors struct {
 	Client client.Client
 	// Configuration is the name of the ValidatingWebhookConfiguration.
@@ -70,12 +72,13 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if err := a.Client.Get(ctx, types.NamespacedName{Name: a.Configuration}, &have); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	want := actorsExpression(policy.InForce(list.Items).RemovalOfAll().ActorsOfAll())
+	ofAll := policy.InForce(list.Items).RemovalOfAll()
 	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
 	for _, w := range have.Webhooks {
 		if !takesActors(w.Name) {
 			continue
 		}
+		want := actorsExpression(actorsOf(ofAll, w.Name))
 		hook := acadmission.ValidatingWebhook().WithName(w.Name)
 		if want != "" {
 			hook.WithMatchConditions(acadmission.MatchCondition().WithName(actorsCondition).WithExpression(want))
@@ -93,17 +96,32 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	return reconcile.Result{}, nil
 }
 
-// RenderActors writes the match condition for allowed actors (policy.Removal.ActorsOfAll) into a configuration from a file, as the leader does in a cluster.
-func RenderActors(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, actors []string) {
-	expression := actorsExpression(actors)
-	if expression == "" {
-		return
-	}
+// RenderActors writes the match condition for allowed actors into a configuration from a file, as the leader does in a cluster. ofAll is what all policies
+// say of removals.
+func RenderActors(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, ofAll policy.Removal) {
 	for i := range configuration.Webhooks {
-		if w := &configuration.Webhooks[i]; takesActors(w.Name) {
+		w := &configuration.Webhooks[i]
+		if !takesActors(w.Name) {
+			continue
+		}
+		if expression := actorsExpression(actorsOf(ofAll, w.Name)); expression != "" {
 			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: actorsCondition, Expression: expression})
 		}
 	}
+}
+
+// actorsOf returns the actors that an entry lets pass without a call. What fails closed lets those pass that all policies which deny allow: a policy that only
+// warns must not hold up a cloud controller while the webhook is down.
+func actorsOf(ofAll policy.Removal, entry string) []string {
+	if failsOpen(entry) {
+		return ofAll.ActorsOfAll()
+	}
+	return ofAll.ActorsOfDenying()
+}
+
+// failsOpen reports whether an entry of the removal guard fails open.
+func failsOpen(entry string) bool {
+	return strings.HasPrefix(entry, openPrefix) || strings.HasPrefix(entry, "confirmed-") || entry == "detach"+removalSuffix
 }
 
 // takesActors says whether a webhook has the match condition for allowed actors.

@@ -3,13 +3,16 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -22,250 +25,302 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
 )
 
 const (
-	// GuardBinding is the RoleBinding, in Podgrace's namespace, by which the webhook's account has the right that arms the guard.
-	GuardBinding = "podgrace-guard"
-	// AnnotationGuard on that RoleBinding, with the value GuardOff, keeps the guard disarmed.
+	// InForce is the Role, in Podgrace's namespace, by which the API server asks the webhook (Asked), and the RoleBinding that gives it to InForceAccount.
+	InForce = "podgrace-in-force"
+	// InForceAccount is the service account for which match conditions check the rights of InForce. It does not exist: nothing may ever act by it.
+	InForceAccount = "podgrace-in-force"
+	// AnnotationGuard on the Role, with the value GuardOff, switches off all that fails closed.
 	AnnotationGuard = "podgrace.dev/guard"
 	// GuardOff is the value of AnnotationGuard that has an effect.
 	GuardOff = "off"
-	// ArmingVerb is the verb of the rights that arm.
+	// ArmingVerb is the verb of the rights.
 	ArmingVerb = "judge"
-	// ArmingResource is the resource of the right that arms the guard, of the group podgrace.dev.
-	ArmingResource = "removals"
-	// LimitsBinding is the RoleBinding by which it has the right that arms limits that fail closed.
-	LimitsBinding = "podgrace-limits-fail-closed"
 
 	// account is the webhook's service account.
 	account = "podgrace-webhook"
 )
-
-// Right is what arms something that fails closed: the verb ArmingVerb on Resource, in Podgrace's namespace.
-type Right struct {
-	// Binding is the RoleBinding by which the webhook's account has it.
-	Binding string
-	// Resource of the group podgrace.dev.
-	Resource string
-
-	what   string
-	needed func(policy.Policies) bool
-}
-
-// GuardRight arms the removal guard.
-var GuardRight = Right{Binding: GuardBinding, Resource: ArmingResource, what: "removal guard", needed: func(all policy.Policies) bool { return all.RemovalOfAll().Guards() }}
-
-// LimitsRight arms limits that fail closed (deploy/components/limits-fail-closed). Any policy needs it: entries that fail closed are called for nothing without it, and also hold what no limit is,
-// such as annotations that a pod may not give itself. It is given where they fail open, too, where nobody asks for it: who has them fail closed later finds them armed.
-var LimitsRight = Right{Binding: LimitsBinding, Resource: "limits", what: "limits that fail closed", needed: func(all policy.Policies) bool { return len(all) > 0 }}
 
 // GuardState is what the removal guard is doing.
 type GuardState string
 
 // The states of the removal guard.
 const (
-	// GuardIdle: no policy denies or warns about removals, so that the API server does not call the webhook for them.
+	// GuardIdle: there is no policy, so that the API server asks nothing.
 	GuardIdle GuardState = "Idle"
-	// GuardWaiting: a policy denies or warns, and the guard is not armed yet. Until it is, nothing is refused.
+	// GuardWaiting: there is a policy, and it is not in force yet. Until it is, nothing is refused.
 	GuardWaiting GuardState = "Waiting"
-	// GuardArmed: the guard fails closed. The API server refuses removals about which it gets no answer.
+	// GuardArmed: the policies are in force. The API server refuses removals about which it gets no answer if a policy that denies guards them.
 	GuardArmed GuardState = "Armed"
-	// GuardSwitchedOff: somebody switched it off by AnnotationGuard.
+	// GuardSwitchedOff: a person switched off all that fails closed, by AnnotationGuard.
 	GuardSwitchedOff GuardState = "Off"
 )
 
-// Cache restricts a cache to the RoleBinding of the right, which is all that the webhook may watch.
-func (r Right) Cache(namespace string) cache.ByObject {
-	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, r.Binding)}
+// InForceCache restricts a cache to the Role or the RoleBinding InForce, which is all that the webhook may watch.
+func InForceCache(namespace string) cache.ByObject {
+	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, InForce)}
 }
 
-// Arming arms what fails closed, the removal guard or limits, when a policy needs it and a replica has answered the API server, and disarms it with the last such policy.
-// It is armed by a right of the webhook's account, for which the match conditions of its webhooks ask
-// (deploy/webhook/configurations.yaml): a right is no field of a manifest that a GitOps tool or an upgrade would set back, it ends with Podgrace's
-// namespace, and a person can take it away while no replica runs. It is the leader's.
+// Arming writes into the Role InForce what the API server asks the webhook about (Asked): nothing without a policy, and nothing new before a replica has
+// answered the API server. Match conditions check these rights (deploy/webhook/configurations.yaml). A GitOps tool or an upgrade does not reset the rules,
+// because no manifest has them. They end with Podgrace's namespace, and a person can remove them while no replica runs. The leader runs it.
 type Arming struct {
-	// Right is what arms.
-	Right  Right
 	Client client.Client
-	// Live reads the RoleBinding, and the policies before the guard is disarmed: a cache may not have seen yet what was written a moment ago, and is
-	// empty, too, where the CustomResourceDefinition is gone.
+	// Live reads the Role, its RoleBinding, and the policies before anything is taken away. A cache may be stale, and is empty if the
+	// CustomResourceDefinition is gone.
 	Live client.Reader
+	// Namespaces reads the Namespaces of the cluster.
+	Namespaces client.Reader
 	// Namespace that Podgrace runs in.
 	Namespace string
+	// Exempt are the namespaces that no policy is for.
+	Exempt policy.Exempt
 	// Fixed are policies from files; nil: those of the cluster count.
 	Fixed policy.Policies
 	// Answered returns nil if the API server has just got an answer from a replica (func Answered).
 	Answered func(context.Context) error
-	// Judges says whether the API server has seen that the webhook's account has the right (Right.Judges).
-	Judges func(context.Context) (bool, error)
-	Clock  clock.PassiveClock
+	// Acts reports whether the API server acts by a version of the Role's rules (ActsBy).
+	Acts  func(ctx context.Context, version string) (bool, error)
+	Clock clock.PassiveClock
 	// Tell reports the state after each reconcile. May be nil.
 	Tell func(GuardState)
 
-	idleSince time.Time
+	lessSince time.Time
 	outcome   atomic.Pointer[outcome]
 }
 
-// outcome is the state after a reconcile, and the UIDs of the policies that existed then.
+// outcome is the state after a reconcile, and the generations of the policies that existed then by UID.
 type outcome struct {
 	state    GuardState
-	policies map[types.UID]bool
+	policies map[types.UID]int64
 }
 
-// disarmDelay is how long no policy must need the right before it is taken away, so that a policy that is deleted and created again stays armed.
+// disarmDelay is how long rights that no policy needs any more are kept, so that a policy that is deleted and recreated stays in force.
 const disarmDelay = 10 * time.Second
 
 // For returns the state of the guard for a policy: armed only after a reconcile that saw this policy. From then on the guard is not disarmed before the
 // policy is deleted.
 func (a *Arming) For(policy types.UID) GuardState {
 	o := a.outcome.Load()
-	if o == nil || o.state != GuardSwitchedOff && !o.policies[policy] {
+	if o == nil {
+		return GuardWaiting
+	}
+	if _, ok := o.policies[policy]; !ok && o.state != GuardSwitchedOff {
 		return GuardWaiting
 	}
 	return o.state
 }
 
-// SetUp adds the controller to the manager. bindings must be restricted by Right.Cache.
-func (a *Arming) SetUp(mgr ctrl.Manager, bindings cache.Cache) error {
+// SetUp adds the controller to the manager, whose cache must be restricted by InForceCache.
+func (a *Arming) SetUp(mgr ctrl.Manager) error {
 	only := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: a.binding()}}
+		return []reconcile.Request{{NamespacedName: a.key()}}
 	})
-	b := ctrl.NewControllerManagedBy(mgr).Named(a.Right.Resource + "-arming").WatchesRawSource(source.Kind[client.Object](bindings, &rbacv1.RoleBinding{}, only))
+	b := ctrl.NewControllerManagedBy(mgr).Named("arming").Watches(&rbacv1.Role{}, only).Watches(&rbacv1.RoleBinding{}, only).Watches(&corev1.Namespace{}, only)
 	if a.Fixed == nil {
 		b = b.Watches(&v1alpha1.PodPolicy{}, only)
 	}
-	// Retries are frequent while no replica answers, because nothing is held until one does.
-	patience := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 5*time.Second)
-	if err := b.WithOptions(controller.Options{RateLimiter: patience}).Complete(a); err != nil {
-		return fmt.Errorf("set up the controller that arms the %s: %w", a.Right.what, err)
+	// Retries are frequent while no replica answers, because nothing is in force until one does.
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 5*time.Second)
+	if err := b.WithOptions(controller.Options{RateLimiter: limiter}).Complete(a); err != nil {
+		return fmt.Errorf("set up the controller that puts policies in force: %w", err)
 	}
 	return nil
 }
 
-func (a *Arming) binding() types.NamespacedName {
-	return types.NamespacedName{Namespace: a.Namespace, Name: a.Right.Binding}
+func (a *Arming) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: a.Namespace, Name: InForce}
 }
 
-// Reconcile arms or disarms.
+// Reconcile writes the Role if it differs from what the policies need.
 func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	all, there, err := a.policies(ctx)
+	all, generations, err := a.policies(ctx, a.Client)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	needed := a.Right.needed(all)
-	if needed {
-		a.idleSince = time.Time{}
-	} else if a.idleSince.IsZero() {
-		a.idleSince = a.Clock.Now()
-	}
-	state, after, err := a.reach(ctx, needed)
-	if state == "" { // unknown: the last state stays, since an API server that does not answer must not disarm anything
+	want, err := a.asked(ctx, all)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	a.outcome.Store(&outcome{state, there})
+	state, after, err := a.reach(ctx, want)
+	if state == GuardWaiting && err == nil && a.wasArmed(generations) {
+		state = "" // only a namespace came or went, and until the API server has seen that its pods are judged by entries that fail open
+	}
+	if state == "" { // unknown: the last state stays, because an API server that does not answer must not disarm anything
+		return reconcile.Result{RequeueAfter: after}, err
+	}
+	a.outcome.Store(&outcome{state, generations})
 	if a.Tell != nil {
 		a.Tell(state)
 	}
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// policies returns the policies in force, and their UIDs.
-func (a *Arming) policies(ctx context.Context) (policy.Policies, map[types.UID]bool, error) {
+// wasArmed reports whether the guard was armed for these policies before.
+func (a *Arming) wasArmed(policies map[types.UID]int64) bool {
+	o := a.outcome.Load()
+	return o != nil && o.state == GuardArmed && maps.Equal(o.policies, policies)
+}
+
+// policies returns the policies in force, and their generations by UID.
+func (a *Arming) policies(ctx context.Context, from client.Reader) (policy.Policies, map[types.UID]int64, error) {
 	if a.Fixed != nil {
 		return a.Fixed, nil, nil
 	}
-	return policiesOf(ctx, a.Client)
-}
-
-func policiesOf(ctx context.Context, from client.Reader) (policy.Policies, map[types.UID]bool, error) {
 	var list v1alpha1.PodPolicyList
 	if err := from.List(ctx, &list); err != nil {
 		return nil, nil, fmt.Errorf("list PodPolicies: %w", err)
 	}
-	there := map[types.UID]bool{}
+	generations := map[types.UID]int64{}
 	for i := range list.Items {
-		there[list.Items[i].UID] = true
+		generations[list.Items[i].UID] = list.Items[i].Generation
 	}
-	return policy.InForce(list.Items), there, nil
+	return policy.InForce(list.Items), generations, nil
 }
 
-// reach arms or disarms as the policies require, and returns the state that it is in and when to reconcile again. An empty state is unknown.
-func (a *Arming) reach(ctx context.Context, needed bool) (state GuardState, after time.Duration, err error) {
-	var binding rbacv1.RoleBinding
-	if err := a.Live.Get(ctx, a.binding(), &binding); err != nil {
-		if apierrors.IsNotFound(err) {
-			state = GuardWaiting
-		}
-		return state, 0, fmt.Errorf("read RoleBinding %s, which arms the %s: %w", a.binding(), a.Right.what, err)
+// asked is AskedOf for the namespaces of the cluster.
+func (a *Arming) asked(ctx context.Context, all policy.Policies) (Asked, error) {
+	var list corev1.NamespaceList
+	if err := a.Namespaces.List(ctx, &list); err != nil {
+		return Asked{}, fmt.Errorf("list Namespaces: %w", err)
 	}
-	us := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.Namespace, Name: account}
+	namespaces := make([]policy.Namespace, len(list.Items))
+	for i := range list.Items {
+		namespaces[i] = policy.Namespace{Name: list.Items[i].Name, Labels: list.Items[i].Labels}
+	}
+	return AskedOf(all, namespaces, a.Exempt), nil
+}
+
+// reach writes the Role as the policies require, and returns the state that it is in and when to reconcile again. An empty state is unknown.
+func (a *Arming) reach(ctx context.Context, want Asked) (state GuardState, after time.Duration, err error) {
+	role, state, err := a.read(ctx)
+	if err != nil {
+		return state, 0, err
+	}
+	state = GuardArmed
+	have, next := AskedBy(role.Rules), want
 	switch {
-	case binding.Annotations[AnnotationGuard] == GuardOff:
-		return GuardSwitchedOff, 0, a.write(ctx, &binding)
-	case !needed:
-		if rest := disarmDelay - a.Clock.Since(a.idleSince); rest > 0 {
-			return GuardIdle, rest, nil
-		}
-		return a.disarm(ctx, &binding)
-	case !slices.Contains(binding.Subjects, us):
-		if err := a.Answered(ctx); err != nil {
-			return GuardWaiting, 0, fmt.Errorf("not armed yet: the %s: %w", a.Right.what, err)
-		}
-		if err := a.write(ctx, &binding, us); err != nil {
-			return GuardWaiting, 0, err
+	case role.Annotations[AnnotationGuard] == GuardOff:
+		state, next = GuardSwitchedOff, want.open()
+	case !want.Admissions:
+		state = GuardIdle
+	}
+	if state != GuardSwitchedOff {
+		if next, after, err = a.less(ctx, have, want); err != nil {
+			return "", 0, err
 		}
 	}
-	switch judges, err := a.Judges(ctx); {
+	if !have.covers(next) {
+		if err := a.Answered(ctx); err != nil {
+			if state != GuardSwitchedOff {
+				state = GuardWaiting
+			}
+			return state, 0, fmt.Errorf("policies are not in force yet: %w", err)
+		}
+	}
+	if err := a.write(ctx, role, next); err != nil {
+		return "", 0, err
+	}
+	if len(next.Rules()) == 0 {
+		return state, after, nil
+	}
+	switch acts, err := a.Acts(ctx, next.version()); {
 	case err != nil:
 		return "", 0, err
-	case !judges: // its authorizer has not seen the binding yet
-		return GuardWaiting, 100 * time.Millisecond, nil
+	case !acts: // its authorizer has not seen the Role yet
+		if state == GuardArmed {
+			state = GuardWaiting
+		}
+		return state, 100 * time.Millisecond, nil
 	}
-	return GuardArmed, 0, nil
+	return state, after, nil
 }
 
-// disarm removes the right, after a live read has shown that there is no policy that needs it. If that read fails it stays.
-func (a *Arming) disarm(ctx context.Context, binding *rbacv1.RoleBinding) (GuardState, time.Duration, error) {
-	if a.Fixed == nil && len(binding.Subjects) > 0 {
-		all, _, err := policiesOf(ctx, a.Live)
-		if err != nil {
-			return "", 0, fmt.Errorf("armed as before: the %s: %w", a.Right.what, err)
-		}
-		if a.Right.needed(all) {
-			return GuardIdle, time.Second, nil // the informer has not seen it yet
+// read returns the Role. If it or its RoleBinding does not give the rights, that is an error, with the state GuardWaiting.
+func (a *Arming) read(ctx context.Context) (*rbacv1.Role, GuardState, error) {
+	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	for kind, o := range map[string]client.Object{"Role": role, "RoleBinding": binding} {
+		if err := a.Live.Get(ctx, a.key(), o); err != nil {
+			state := GuardState("")
+			if apierrors.IsNotFound(err) {
+				state = GuardWaiting
+			}
+			return nil, state, fmt.Errorf("no policy is in force: read %s %s: %w", kind, a.key(), err)
 		}
 	}
-	return GuardIdle, 0, a.write(ctx, binding)
+	if !slices.Contains(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.Namespace, Name: InForceAccount}) {
+		return nil, GuardWaiting, fmt.Errorf("no policy is in force: RoleBinding %s does not name the service account %s", a.key(), InForceAccount)
+	}
+	return role, GuardArmed, nil
 }
 
-// write sets the subjects of the RoleBinding. A conflict is an error, so that it is reconciled again.
-func (a *Arming) write(ctx context.Context, binding *rbacv1.RoleBinding, subjects ...rbacv1.Subject) error {
-	if len(subjects) == 0 && len(binding.Subjects) == 0 {
+// less returns what to ask if the policies want less than before: the same for disarmDelay, and after that what a live read of the policies still needs.
+func (a *Arming) less(ctx context.Context, have, want Asked) (next Asked, after time.Duration, err error) {
+	if want.covers(have) {
+		a.lessSince = time.Time{}
+		return want, 0, nil
+	}
+	if a.lessSince.IsZero() {
+		a.lessSince = a.Clock.Now()
+	}
+	if rest := disarmDelay - a.Clock.Since(a.lessSince); rest > 0 {
+		return want.or(have), rest, nil
+	}
+	all, _, err := a.policies(ctx, a.Live)
+	if err != nil {
+		return Asked{}, 0, fmt.Errorf("policies stay in force as before: %w", err)
+	}
+	live, err := a.asked(ctx, all)
+	if err != nil {
+		return Asked{}, 0, err
+	}
+	if !want.covers(live) { // the informer has not seen it yet
+		return want.or(live), time.Second, nil
+	}
+	a.lessSince = time.Time{}
+	return want, 0, nil
+}
+
+// write sets the rules of the Role. A conflict is an error, so that it is reconciled again.
+func (a *Arming) write(ctx context.Context, role *rbacv1.Role, next Asked) error {
+	changed := role.DeepCopy()
+	changed.Rules = next.Rules()
+	if equality.Semantic.DeepEqual(changed.Rules, role.Rules) {
 		return nil
 	}
-	changed := binding.DeepCopy()
-	changed.Subjects = subjects
-	err := a.Client.Patch(ctx, changed, client.MergeFromWithOptions(binding, client.MergeFromWithOptimisticLock{}))
-	if err != nil {
-		return fmt.Errorf("write RoleBinding %s: %w", a.binding(), err)
+	if err := a.Client.Patch(ctx, changed, client.MergeFromWithOptions(role, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write Role %s: %w", a.key(), err)
 	}
-	ctrl.LoggerFrom(ctx).Info(a.Right.what+" armed or disarmed", "armed", len(subjects) > 0)
+	ctrl.LoggerFrom(ctx).Info("changed what the API server asks", "admissions", next.Admissions, "removals", next.Removals, "failClosed", next.Closes(), "guardedNamespaces", len(next.Guarded.Names), "allNamespaces", next.Guarded.All)
 	return nil
 }
 
-// Judges asks the API server whether this account has the right that arms.
-func (r Right) Judges(kube client.Client, namespace string) func(context.Context) (bool, error) {
-	return func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Group: v1alpha1.GroupVersion.Group, Resource: r.Resource, Verb: ArmingVerb,
-		}}}
+// ReadAsked returns what the API server asks the webhook about by the Role in a namespace: nothing, if there is none.
+func ReadAsked(ctx context.Context, live client.Reader, namespace string) (Asked, error) {
+	var role rbacv1.Role
+	if err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: InForce}, &role); client.IgnoreNotFound(err) != nil {
+		return Asked{}, fmt.Errorf("read what the API server asks: %w", err)
+	}
+	return AskedBy(role.Rules), nil
+}
+
+// ActsBy asks the API server whether InForceAccount has the right on a version of the Role's rules.
+func ActsBy(kube client.Client, namespace string) func(context.Context, string) (bool, error) {
+	return func(ctx context.Context, version string) (bool, error) {
+		review := &authorizationv1.LocalSubjectAccessReview{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace},
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:" + namespace + ":" + InForceAccount, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Group: v1alpha1.GroupVersion.Group, Resource: resourceVersions, Name: version, Verb: ArmingVerb},
+			},
+		}
 		if err := kube.Create(ctx, review); err != nil {
-			return false, fmt.Errorf("ask whether it is armed, the %s: %w", r.what, err)
+			return false, fmt.Errorf("ask the API server which policies are in force: %w", err)
 		}
 		return review.Status.Allowed, nil
 	}
@@ -278,7 +333,7 @@ type GuardMetric struct{ state *prometheus.GaugeVec }
 func NewGuardMetric(registry prometheus.Registerer) *GuardMetric {
 	m := &GuardMetric{prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "podgrace_removal_guard",
-		Help: "1 for the state of the removal guard: Armed, Idle (no policy denies or warns about removals), Waiting (no replica has answered the API server yet, so that nothing is refused) or Off (switched off). Reported by the leader only.",
+		Help: "1 for the state of the removal guard: Armed (policies are in force), Idle (there is no policy), Waiting (no replica has answered the API server yet, so that nothing is refused) or Off (switched off). Reported by the leader only.",
 	}, []string{"state"})}
 	registry.MustRegister(m.state)
 	return m

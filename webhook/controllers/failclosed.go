@@ -17,15 +17,18 @@ const (
 )
 
 // The match conditions that they get where they fail closed, as deploy/components/limits-fail-closed and the chart have them (podgrace.answers in its _helpers.tpl): pods of control planes go
-// on, and everything does before they are armed (LimitsRight), or once nobody holds them any more.
+// on, and everything does before they are armed (ResourceClosedLimits), or once nobody holds them any more.
 const (
 	armedCondition       = "armed"
-	armed                = "authorizer.serviceAccount('podgrace-system', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('podgrace-system').check('judge').allowed()"
+	armed                = "authorizer.serviceAccount('podgrace-system', 'podgrace-in-force').group('podgrace.dev').resource('closedlimits').namespace('podgrace-system').check('judge').allowed()"
 	noMirrorPodCondition = "no-mirror-pod"
 	noMirrorPod          = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))"
 )
 
-// LimitsClosed are the match conditions that an entry has beside its manifest's where limits fail closed, in the namespace that the webhook runs in; none: it holds no limits.
+// InForceCondition is the match condition of entries that fail open by which the API server asks nothing without a policy.
+const InForceCondition = "in-force"
+
+// LimitsClosed are the match conditions that an entry has in place of InForceCondition if limits fail closed, in the namespace that the webhook runs in; none: it holds no limits.
 func LimitsClosed(entry, namespace string) (all []admissionregistrationv1.MatchCondition) {
 	if entry == podsValidate {
 		all = append(all, admissionregistrationv1.MatchCondition{Name: noMirrorPodCondition, Expression: noMirrorPod})
@@ -39,7 +42,7 @@ func LimitsClosed(entry, namespace string) (all []admissionregistrationv1.MatchC
 // holdsLimits says whether an entry is one that may fail closed for the limits.
 func holdsLimits(name string) bool { return name == podsValidate || name == podGroupsValidate }
 
-// LimitsFailClosed reads whether the API server refuses pods about which no replica answers, once that is armed (LimitsRight): it is chosen at the installation.
+// LimitsFailClosed reads whether the API server refuses pods about which no replica answers, once that is armed (ResourceClosedLimits): it is chosen at the installation.
 func LimitsFailClosed(ctx context.Context, live client.Reader) (bool, error) {
 	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
 	if err := live.Get(ctx, types.NamespacedName{Name: ConfigurationName}, &configuration); client.IgnoreNotFound(err) != nil {

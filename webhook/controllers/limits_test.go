@@ -244,7 +244,7 @@ func TestLimitsLeaveOutWhatTheLeaderExcludes(t *testing.T) {
 				conditions++
 			}
 		}
-		if want := len(flag.Excluded()) / 2; conditions != want || len(have.Spec.MatchConstraints.NamespaceSelector.MatchExpressions[0].Values) != 2+want {
+		if want := len(flag.Excluded()) / 2; conditions != want || len(have.Spec.MatchConstraints.NamespaceSelector.MatchExpressions[0].Values) != 3+want {
 			t.Errorf("with %q: %+v, %+v", flag.Excluded(), have.Spec.MatchConstraints.NamespaceSelector, have.Spec.MatchConditions)
 		}
 	}

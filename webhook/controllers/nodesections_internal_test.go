@@ -28,6 +28,8 @@ func TestPolicyStatusOfNodeSections(t *testing.T) {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: enforcement.NodeConditionMemoryProtection, Reason: string(enforcement.ProtectorReset)})
 		return n
 	}
+	readOnly := node("a", enforcement.NodeConditionEnforced)
+	readOnly.Status.Conditions[0].Reason = enforcement.ReasonReadOnly
 	protects := v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "protects"}, Spec: v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{Memory: &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionLow}}}}
 	nodePolicy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
 		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
@@ -43,7 +45,8 @@ func TestPolicyStatusOfNodeSections(t *testing.T) {
 		"no enforcer":          {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", corev1.NodeReady), nodePolicy(v1alpha1.NodeModeTune)}, "False No: the node section has no effect: on the only node there is no node enforcer"},
 		"the kubelet resets": {[]v1alpha1.PodPolicy{protects}, []client.Object{node("a", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeTune)},
 			"False No: the node section has no effect: on the only node NodePolicy workers holds: nothing is done for memory.protection (the kubelet writes 0 each minute (MemoryQoS without a reservation, before 1.37))"},
-		"observed": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeObserve)}, "False No: the node section has no effect: on the only node NodePolicy workers holds: its mode Observe writes nothing"},
+		"observed":  {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeObserve)}, "False No: the node section has no effect: on the only node NodePolicy workers holds: its mode Observe writes nothing"},
+		"read-only": {[]v1alpha1.PodPolicy{asks}, []client.Object{readOnly, nodePolicy(v1alpha1.NodeModeTune)}, "False No: the node section has no effect: on the only node the node enforcer is installed read-only (" + enforcement.ReadOnlyRemedy + ")"},
 		"on one of two": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", corev1.NodeReady, enforcement.NodeConditionEnforced), node("b", corev1.NodeReady), nodePolicy(v1alpha1.NodeModeTune)},
 			"False Partly: the node section holds as it is on 1 of 2 nodes: on 1 of 2 nodes there is no node enforcer"},
 		"on all": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), node("b", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeRepair)}, "True Full: the node section holds on all 2 nodes"},

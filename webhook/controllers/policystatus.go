@@ -58,7 +58,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&schedulingv1.PriorityClass{}, all).
 		Watches(&v1alpha1.NodePolicy{}, all).
-		Watches(&rbacv1.RoleBinding{}, all). // by which the guard is armed
+		Watches(&rbacv1.Role{}, all). // by which policies are in force
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all).
 		Complete(s)
 	if err != nil {
@@ -199,7 +199,7 @@ func statusOf(p *v1alpha1.PodPolicy, compiled *policy.Policy, wrong error, inFor
 	status.Summary = policy.Summary(&p.Spec)
 	status.Warnings = nil
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: p.Generation, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "in force"}
-	problems := unguarded(compiled, state)
+	problems := notInForce(compiled, state)
 	if wrong != nil {
 		reason := v1alpha1.ReasonInvalidSpec
 		if len(policy.UnreadFields(p)) > 0 {
@@ -221,16 +221,15 @@ func statusOf(p *v1alpha1.PodPolicy, compiled *policy.Policy, wrong error, inFor
 	return status
 }
 
-// unguarded says what is wrong where a policy has a removal section that denies or warns, and nobody is asked.
-func unguarded(p *policy.Policy, state GuardState) []policy.Problem {
-	if !(policy.Policies{p}).RemovalOfAll().Guards() {
-		return nil
-	}
+// notInForce returns the problem of a policy that the API server does not ask the webhook about.
+func notInForce(p *policy.Policy, state GuardState) []policy.Problem {
 	switch state {
 	case GuardWaiting, GuardIdle: // which has not seen it yet
-		return []policy.Problem{{Reason: v1alpha1.ReasonGuardWaiting, Message: "its removal section is not in force yet: no replica of the webhook has answered the API server"}}
+		return []policy.Problem{{Reason: v1alpha1.ReasonGuardWaiting, Message: "it is not in force yet: no replica of the webhook has answered the API server"}}
 	case GuardSwitchedOff:
-		return []policy.Problem{{Reason: v1alpha1.ReasonGuardOff, Message: "its removal section is not in force: the guard is switched off, by annotation " + AnnotationGuard + " of RoleBinding " + GuardBinding}}
+		if (policy.Policies{p}).RemovalOfAll().Guards() {
+			return []policy.Problem{{Reason: v1alpha1.ReasonGuardOff, Message: "its removal section is not in force: the guard is switched off, by annotation " + AnnotationGuard + " of Role " + InForce}}
+		}
 	case GuardArmed:
 	}
 	return nil

@@ -41,7 +41,7 @@ func TestGuardAgain(t *testing.T) {
 	for state, guarded := range map[GuardState]bool{GuardWaiting: false, GuardIdle: false, GuardSwitchedOff: false, GuardArmed: true} {
 		status := v1alpha1.PodPolicyStatus{}
 		ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid}
-		if problems := unguarded(p, state); len(problems) > 0 {
+		if problems := notInForce(p, state); len(problems) > 0 {
 			ready.Status, ready.Reason = metav1.ConditionFalse, problems[0].Reason
 		}
 		meta.SetStatusCondition(&status.Conditions, ready)

@@ -135,14 +135,20 @@ func enforced(n *corev1.Node) []corev1.NodeCondition {
 	if !node.Enforcer {
 		return nil
 	}
-	return keptConditions[slices.Index(enforcement.MemoryProtectors, node.Memory)+1]
+	return keptConditions[node.ReadOnly][slices.Index(enforcement.MemoryProtectors, node.Memory)+1]
 }
 
-// keptConditions are shared by all nodes of the cache: those of an enforcer that does not say who protects memory, then by who does.
-var keptConditions = func() [][]corev1.NodeCondition {
-	kept := [][]corev1.NodeCondition{{{Type: enforcement.NodeConditionEnforced}}}
+// keptConditions are shared by all nodes of the cache, by whether the enforcer is read-only: first those of an enforcer that does not report who protects memory, then
+// those by who does.
+var keptConditions = map[bool][][]corev1.NodeCondition{
+	false: conditionsWith(corev1.NodeCondition{Type: enforcement.NodeConditionEnforced}),
+	true:  conditionsWith(corev1.NodeCondition{Type: enforcement.NodeConditionEnforced, Reason: enforcement.ReasonReadOnly}),
+}
+
+func conditionsWith(enforced corev1.NodeCondition) [][]corev1.NodeCondition {
+	all := [][]corev1.NodeCondition{{enforced}}
 	for _, p := range enforcement.MemoryProtectors {
-		kept = append(kept, []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}, {Type: enforcement.NodeConditionMemoryProtection, Reason: string(p)}})
+		all = append(all, []corev1.NodeCondition{enforced, {Type: enforcement.NodeConditionMemoryProtection, Reason: string(p)}})
 	}
-	return kept
-}()
+	return all
+}

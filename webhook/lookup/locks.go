@@ -39,6 +39,9 @@ var locksByVolume = toolscache.Indexers{byVolume: func(o any) ([]string, error) 
 func FollowLocks(ctx context.Context, config *rest.Config, options cache.Options) (*Locks, error) {
 	options.ByObject = map[client.Object]cache.ByObject{&v1alpha1.VolumeLock{}: informer.Trimmed(trimmedLock)}
 	own, err := cache.New(config, options)
+	if meta.IsNoMatchError(err) { // it asks for the kind's scope
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of VolumeLocks: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -47,6 +48,24 @@ func TestHeldBy(t *testing.T) {
 	}
 	if held := (*Locks)(nil).HeldBy("n1", claims); held != nil {
 		t.Errorf("where the kind is not installed: %q", held)
+	}
+}
+
+// A cluster without the volume lock has no CustomResourceDefinition of VolumeLocks: the webhook starts, and knows of no lock.
+func TestFollowLocksWithoutTheKind(t *testing.T) {
+	t.Parallel()
+	none := meta.NewDefaultRESTMapper(nil)
+	none.Add(v1alpha1.GroupVersion.WithKind("PodPolicy"), meta.RESTScopeRoot)
+	types := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
+	locks, err := FollowLocks(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, cache.Options{HTTPClient: http.DefaultClient, Scheme: types, Mapper: none})
+	if err != nil || locks != nil {
+		t.Fatalf("got %v, %v", locks, err)
+	}
+	if held := locks.HeldBy("n1", policy.Claims{"1": {Volume: "a"}}); held != nil {
+		t.Errorf("it holds %q", held)
 	}
 }
 

@@ -265,11 +265,22 @@ func (c *Client) confirmPod(ctx context.Context, pod *corev1.Pod, text string) e
 	case guard.RemovedByUpdate(now):
 		return c.replacePod(ctx, now, text)
 	}
-	patch, err := annotation(map[string]any{"uid": pod.UID, "resourceVersion": now.ResourceVersion}, guard.AnnotationConfirmForceDelete, text)
+	metadata := map[string]any{"uid": pod.UID, "resourceVersion": now.ResourceVersion}
+	patch, err := annotation(metadata, guard.AnnotationConfirmForceDelete, text)
 	if err != nil {
 		return err
 	}
-	_, err = c.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	kind, options := types.MergePatchType, metav1.PatchOptions{FieldManager: fieldManager}
+	if len(now.ManagedFields) == 0 {
+		// The API server takes no confirmation whose time it does not note. If somebody has emptied managedFields, only an apply is noted
+		// (k8s.io/apimachinery pkg/util/managedfields/internal/skipnonapplied.go, 0.36.3).
+		kind, options.Force = types.ApplyPatchType, new(true)
+		metadata["namespace"], metadata["name"] = pod.Namespace, pod.Name
+		if patch, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}); err != nil {
+			return fmt.Errorf("make the patch: %w", err)
+		}
+	}
+	_, err = c.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, patch, options)
 	return err
 }
 

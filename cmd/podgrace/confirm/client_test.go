@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -193,15 +194,54 @@ func patched(t *testing.T, kube *kubefake.Clientset) (all []map[string]any) {
 	return all
 }
 
+// noted has the API server note who writes to the pod. (client-go's fake does not keep managedFields as they are given.)
+func noted(kube *kubefake.Clientset, p *corev1.Pod) {
+	kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		stored := p.DeepCopy()
+		stored.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+		return true, stored, nil
+	})
+}
+
 func TestConfirmPod(t *testing.T) {
 	p := pod().Pod
 	p.ResourceVersion = "7"
 	c, kube := client(p)
+	noted(kube, p)
 	if err := c.ConfirmPod(t.Context(), p, "text"); err != nil {
 		t.Fatal(err)
 	}
 	want := []map[string]any{{"uid": string(p.UID), "resourceVersion": "7", "annotations": map[string]any{guard.AnnotationConfirmForceDelete: "text"}}}
 	if diff := cmp.Diff(want, patched(t, kube)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A pod whose managedFields somebody emptied is confirmed by server-side apply, by which the API server notes writes again: it takes no other confirmation.
+func TestConfirmPodOfWhichNothingIsNoted(t *testing.T) {
+	p := pod().Pod
+	p.ResourceVersion = "7"
+	c, kube := client(p)
+	var applied []clienttesting.PatchActionImpl
+	kube.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		applied = append(applied, a.(clienttesting.PatchActionImpl))
+		return true, p, nil
+	})
+	kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, p, nil })
+	if err := c.ConfirmPod(t.Context(), p, "text"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+		"namespace": p.Namespace, "name": p.Name, "uid": string(p.UID), "resourceVersion": "7", "annotations": map[string]any{guard.AnnotationConfirmForceDelete: "text"},
+	}}
+	if len(applied) != 1 || applied[0].PatchType != types.ApplyPatchType || !*applied[0].PatchOptions.Force {
+		t.Fatalf("got %+v", applied)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(applied[0].Patch, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -184,7 +184,7 @@ func endOfGrant(f ExceptionFacts, j Judgement, style Style) string {
 	case Already:
 		p.Marked(console.Green, "GRANTED", j.Reason)
 	case Ask:
-		p.Marked(console.Green, "GRANTED", f.inForce()+" An edit of its spec voids the grant.", fmt.Sprintf("To take it back: kubectl delete policyexception -n %s %s", x.Namespace, x.Name))
+		p.Marked(console.Green, "GRANTED", f.inForce()+" An edit of its spec voids the grant.", fmt.Sprintf("To take it back: kubectl delete policyexceptions.podgrace.dev -n %s %s", x.Namespace, x.Name))
 	default:
 		p.Marked(console.Red, "REFUSED", j.Reason)
 	}

@@ -60,7 +60,7 @@ func TestGrant(t *testing.T) {
 		says    []string
 	}{
 		"agreed": {nil, "batch\n", false, false, nil, true, 1, []string{"team shop", "the vendor's image", "gracePeriod.minSeconds", "at least 20 s", "the policy has no such limit", "pods of namespace shop with app=batch",
-			"2026-06-03T12:00:00Z (in 2d)", "generation 3", "GRANTED", "kubectl delete policyexception -n shop batch"}},
+			"2026-06-03T12:00:00Z (in 2d)", "generation 3", "GRANTED", "kubectl delete policyexceptions.podgrace.dev -n shop batch"}},
 		"declined":        {nil, "no\n", false, false, nil, false, 0, nil},
 		"nothing typed":   {nil, "", false, false, nil, false, 0, nil},
 		"not permitted":   {nil, "batch\n", true, false, nil, false, 0, []string{"REFUSED", "except on podpolicies.podgrace.dev, patch on policyexceptions.podgrace.dev/status in namespace shop", "podgrace-exceptions-granter"}},

@@ -82,7 +82,7 @@ func ofAnother(l *v1alpha1.VolumeLock, n *corev1.Node, p *corev1.Pod) bool {
 			bound = c.LastTransitionTime
 		}
 	}
-	return !bound.Before(&n.CreationTimestamp)
+	return n.CreationTimestamp.Before(&bound) // times have whole seconds: in the same one it may be of the earlier Node
 }
 
 // find reads the VolumeLock of the name, or that of the PersistentVolume.

@@ -67,6 +67,7 @@ func TestPodsOfNodeMadeAnew(t *testing.T) {
 		"it waits":                       {"anew", corev1.PodStatus{Phase: corev1.PodPending, Conditions: scheduled(now)}, now.Add(-time.Hour), true},
 		"bound by hand":                  {"anew", corev1.PodStatus{Phase: corev1.PodPending}, now, true},
 		"bound before":                   {"anew", corev1.PodStatus{Phase: corev1.PodPending, Conditions: scheduled(now.Add(-time.Hour))}, now.Add(-time.Hour), false},
+		"bound in that second":           {"anew", corev1.PodStatus{Phase: corev1.PodPending, Conditions: scheduled(made.Time)}, made.Time, false},
 		"it runs":                        {"anew", corev1.PodStatus{Phase: corev1.PodRunning, Conditions: scheduled(now)}, now, false},
 		"it waits at the node which has": {nodeUID, corev1.PodStatus{Phase: corev1.PodPending, Conditions: scheduled(now)}, now, false},
 	} {

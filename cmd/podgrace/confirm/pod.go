@@ -138,7 +138,7 @@ func claimRows(claims []Claim) [][]string {
 			volume = "not bound to a volume"
 		}
 		if c.Recreated {
-			volume = "recreated after the pod started: the pod's own volume is another one, or was asked for in another way"
+			volume = "not there before the pod started: the pod's own volume may be another one, or was asked for in another way"
 		}
 		if c.Lock != "" {
 			volume += fmt.Sprintf(", which node %s holds until that is proved to be rid of it (VolumeLock %s)", c.Holder, c.Lock)
@@ -224,7 +224,7 @@ func NextForPod(f PodFacts, j Judgement, style Style, commands Commands) string 
 
 // podVoid says when the confirmation of a pod ends.
 func podVoid(f PodFacts) string {
-	text := "It holds for an hour from when it was made"
+	text := "It holds for 55 minutes from when it was made"
 	switch n := f.Node; {
 	case n.State == guard.NodePresent && !n.Ready && n.Silent(f.Now):
 		text += ", and no longer than until node " + n.Name + " is heard of"

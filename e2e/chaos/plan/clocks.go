@@ -2,7 +2,7 @@ package plan
 
 import "time"
 
-// jumps are by how much a clock is wrong: less than a certificate lives, longer than a confirmation is valid (an hour), longer than leaves begin early (an hour at most), half a day as of a wrong time zone.
+// jumps are by how much a clock is wrong: less than a certificate lives, longer than a confirmation is valid (55 minutes), longer than leaves begin early (an hour at most), half a day as of a wrong time zone.
 var jumps = []time.Duration{90 * time.Second, 12 * time.Minute, 95 * time.Minute, 13 * time.Hour}
 
 // Fast is how much faster a clock is that runs fast. chronyd slews one by a twelfth at most (chrony.conf(5), maxslewrate); leader election stands half more, LeaseDuration by RenewDeadline
@@ -11,7 +11,7 @@ const Fast = 0.25
 
 // For how far a replica's clock may be ahead of that of who confirms, and how far behind, before a confirmation is void for it (guard/confirm.go, confirmationLasts and clockTolerance).
 const (
-	confirmedAhead  = time.Hour
+	confirmedAhead  = 55 * time.Minute
 	confirmedBehind = 5 * time.Minute
 )
 

@@ -136,7 +136,7 @@ func (w *world) checkNode(t *testing.T) {
 	t.Helper()
 	var enforcers, pods corev1.PodList
 	err := errors.Join(
-		w.client.List(t.Context(), &enforcers, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "podgrace-nodeenforcer"}),
+		w.client.List(t.Context(), &enforcers, client.InNamespace(nodeNamespace), client.MatchingLabels{"app.kubernetes.io/name": "podgrace-nodeenforcer"}),
 		w.client.List(t.Context(), &pods, client.InNamespace("shop"), client.MatchingLabels{"app": "frontend"}))
 	if err != nil || len(enforcers.Items) == 0 || len(pods.Items) == 0 {
 		t.Fatalf("%d node enforcers, %d pods, %v", len(enforcers.Items), len(pods.Items), err)
@@ -144,7 +144,7 @@ func (w *world) checkNode(t *testing.T) {
 	name := pods.Items[0].Namespace + "/" + pods.Items[0].Name
 	// The weight of 200, in what the node's version of cgroups has for it.
 	shares := func(ctx context.Context) (string, error) {
-		out, err := w.Kubectl(ctx, "exec", "--namespace="+namespace, enforcers.Items[0].Name, "--", "/usr/local/bin/nodeenforcer", "plan", "-o=json", "--node-name="+kind.Node, "--cgroup-root=/host/cgroup")
+		out, err := w.Kubectl(ctx, "exec", "--namespace="+nodeNamespace, enforcers.Items[0].Name, "--", "/usr/local/bin/nodeenforcer", "plan", "-o=json", "--node-name="+kind.Node, "--cgroup-root=/host/cgroup")
 		if err != nil {
 			return "", err
 		}
@@ -249,7 +249,7 @@ func (w *world) checkGone(t *testing.T) {
 	if err != nil || out != "" {
 		t.Errorf("left behind: %s (%v)", out, err)
 	}
-	if out, err := w.Kubectl(t.Context(), "get", "--ignore-not-found", "--kustomize="+w.definitions(current), "--output=name"); err != nil || out != "" {
+	if out, err := w.Kubectl(t.Context(), append([]string{"get", "--ignore-not-found", "--output=name"}, definitions...)...); err != nil || out != "" {
 		t.Errorf("left behind: %s (%v)", out, err)
 	}
 }

@@ -58,7 +58,7 @@ func TestFirstDay(t *testing.T) {
 		_, _ = w.lab.Docker.Run(context.Background(), "rm", "--force", "first-day-registry") // gone where the page was followed to its end
 		if t.Failed() {
 			_ = helm.remove(context.Background(), w, selfManaged, current)
-			_ = w.waitRemoved(context.Background(), current)
+			_ = w.waitRemoved(context.Background())
 		}
 	})
 	// The images are other ones, not only other names: what a kubelet has pulled itself it does not let a pod have under a name by which it was never pulled

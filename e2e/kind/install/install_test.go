@@ -176,7 +176,7 @@ func (w *world) uninstall(t *testing.T, i installer, mode string) {
 		t.Error(err)
 	}
 	w.checkNothingActs(t) // while the replicas end
-	if err := w.waitRemoved(t.Context(), current); err != nil {
+	if err := w.waitRemoved(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, w.state())
 	}
 	w.checkGone(t)

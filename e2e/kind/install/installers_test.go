@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -30,7 +31,13 @@ var (
 			if err != nil {
 				return err
 			}
-			_, err = w.Kubectl(ctx, "apply", "--server-side", "--kustomize="+folder)
+			if _, err := w.Kubectl(ctx, "apply", "--server-side", "--kustomize="+folder); err != nil {
+				return err
+			}
+			// As the changelog says: a version before had it here, and kubectl deletes nothing.
+			if w.hasEnforcerApart(version) {
+				_, err = w.Kubectl(ctx, "delete", "--ignore-not-found", "--namespace="+namespace, "daemonset,serviceaccount", "podgrace-nodeenforcer")
+			}
 			return err
 		},
 		remove: func(ctx context.Context, w *world, mode, version string) error {
@@ -52,7 +59,10 @@ func helmWith(values ...string) installer {
 		apply: func(ctx context.Context, w *world, mode, version string) error {
 			modes := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
 			args := []string{"upgrade", "--install", "podgrace", filepath.Join(w.lab.Dir, version, "deploy", "chart", "podgrace"),
-				"--namespace=" + namespace, "--create-namespace", "--set=images.registry=docker.io/", "--set=images.tag=" + version, "--set=certificates.mode=" + modes[mode], "--wait", "--timeout=4m"}
+				"--namespace=" + namespace, "--create-namespace", "--set=images.registry=docker.io/", "--set=images.tag=" + version, "--set=certificates.mode=" + modes[mode], "--set=nodeEnforcer.enabled=true", "--wait", "--timeout=4m"}
+			if w.enforcerComponent(version) == enforcingComponent {
+				args = append(args, "--set=nodeEnforcer.mode=Enforce")
+			}
 			if version == current {
 				args = append(args, "--set=fencer.enabled=true")
 			}
@@ -70,25 +80,26 @@ func helmWith(values ...string) installer {
 				return err
 			}
 			// Helm keeps them. The next installation is of a cluster that has none, and kubectl's server-side apply of another version's would be in conflict with Helm.
-			_, err := w.Kubectl(ctx, "delete", "--ignore-not-found", "--wait=false", "--kustomize="+w.definitions(version))
+			_, err := w.Kubectl(ctx, append([]string{"delete", "--ignore-not-found", "--wait=false"}, definitions...)...)
 			return err
 		},
 	}
 }
 
 // waitRemoved returns when everything that remove deletes is gone. The webhook's replicas serve for half a minute after their deletion.
-func (w *world) waitRemoved(ctx context.Context, version string) error {
-	_, namespaceErr := w.Kubectl(ctx, "delete", "--ignore-not-found", "--timeout=3m", "namespace", namespace)
-	_, definitionsErr := w.Kubectl(ctx, "delete", "--ignore-not-found", "--timeout=3m", "--kustomize="+w.definitions(version))
+func (w *world) waitRemoved(ctx context.Context) error {
+	_, namespaceErr := w.Kubectl(ctx, "delete", "--ignore-not-found", "--timeout=3m", "namespace", namespace, nodeNamespace)
+	_, definitionsErr := w.Kubectl(ctx, append([]string{"delete", "--ignore-not-found", "--timeout=3m"}, definitions...)...)
 	return errors.Join(namespaceErr, definitionsErr)
 }
 
-// definitions is the folder of a version's CustomResourceDefinitions.
-func (w *world) definitions(version string) string {
-	return filepath.Join(w.lab.Dir, version, "deploy", "crds")
+// definitions are the CustomResourceDefinitions of all programs, as kubectl takes them.
+var definitions = []string{
+	"customresourcedefinitions", "podpolicies.podgrace.dev", "nodepolicies.podgrace.dev", "policyexceptions.podgrace.dev", "fencereceipts.podgrace.dev",
+	"fencepolicies.podgrace.dev", "fenceagents.podgrace.dev", "fences.podgrace.dev", "volumelocks.podgrace.dev",
 }
 
-// overlay is what a user writes: deploy's overlay with the images of a version, and in the current one the fencer: an upgrade brings it.
+// overlay is what a user writes: deploy's overlay with the images of a version and the node enforcer, and in the current one the fencer: an upgrade brings it.
 func (w *world) overlay(mode, version string) (string, error) {
 	folder := filepath.Join(w.lab.Dir, "overlay-"+mode+"-"+version)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -106,8 +117,15 @@ images:
 - {name: podgrace/nodeenforcer, newTag: %[1]s}
 - {name: podgrace/fencer, newTag: %[1]s}
 `, version, mode)
+	var components []string
+	if w.hasEnforcerApart(version) {
+		components = append(components, "../"+version+"/deploy/components/"+w.enforcerComponent(version))
+	}
 	if version == current {
-		text += fmt.Sprintf("components: [../%s/deploy/components/fencer]\n", version)
+		components = append(components, "../"+version+"/deploy/components/fencer")
+	}
+	if len(components) > 0 {
+		text += "components: [" + strings.Join(components, ", ") + "]\n"
 	}
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing an overlay: %w", err)
@@ -121,15 +139,15 @@ func (w *world) install(t *testing.T, i installer, mode, version string) {
 	t.Cleanup(func() {
 		if t.Failed() { // the next installation is not to meet this one
 			_ = i.remove(context.Background(), w, mode, version)
-			_ = w.waitRemoved(context.Background(), version)
+			_ = w.waitRemoved(context.Background())
 		}
 	})
 	if err := i.apply(t.Context(), w, mode, version); err != nil {
 		t.Fatalf("installing the %s version: %v\n%s", version, err, w.state())
 	}
-	w.waitReady(t)
+	w.waitReady(t, version)
 	if version == current {
-		w.waitRolledOut(t, "deployment/podgrace-fencer")
+		w.waitRolledOut(t, namespace, "deployment/podgrace-fencer")
 	}
 	w.lab.Logf("%s: %s with %s is ready", t.Name(), version, i.name)
 }

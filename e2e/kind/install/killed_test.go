@@ -37,7 +37,7 @@ func (w *world) killReplicas(t *testing.T) {
 	})
 	w.waitInForce(t) // by another controller of the leader's; the suite before has removed the last policy that guards, which disarms
 	refused := w.withoutReplicas(t, ns)
-	w.waitReady(t)
+	w.waitReady(t, current)
 	n := 0
 	suite.EventuallyWithin(t, 2*time.Minute, "the webhook to be asked again", func(ctx context.Context) (bool, error) {
 		n++

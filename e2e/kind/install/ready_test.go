@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +19,17 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
-// namespace is Podgrace's.
-const namespace = "podgrace-system"
+// namespace is Podgrace's, nodeNamespace the node enforcer's.
+const (
+	namespace     = "podgrace-system"
+	nodeNamespace = "podgrace-node"
+)
 
 // waitReady returns when the webhook and the node enforcer are rolled out and all webhooks have a CA.
-func (w *world) waitReady(t *testing.T) {
+func (w *world) waitReady(t *testing.T, version string) {
 	t.Helper()
-	w.waitRolledOut(t, "deployment/podgrace-webhook", "daemonset/podgrace-nodeenforcer")
+	w.waitRolledOut(t, namespace, "deployment/podgrace-webhook")
+	w.waitRolledOut(t, w.enforcerNamespace(version), "daemonset/podgrace-nodeenforcer")
 	suite.EventuallyWithin(t, 2*time.Minute, "caBundle in all webhooks", func(ctx context.Context) (bool, error) {
 		var m admissionregistrationv1.MutatingWebhookConfiguration
 		var v admissionregistrationv1.ValidatingWebhookConfiguration
@@ -45,8 +51,33 @@ func (w *world) waitReady(t *testing.T) {
 	})
 }
 
-// waitRolledOut returns when these workloads of Podgrace are rolled out.
-func (w *world) waitRolledOut(t *testing.T, workloads ...string) {
+// enforcerNamespace is where a version has its node enforcer. Versions before the component nodeenforcer have it in Podgrace's own.
+func (w *world) enforcerNamespace(version string) string {
+	if w.hasEnforcerApart(version) {
+		return nodeNamespace
+	}
+	return namespace
+}
+
+// enforcingComponent is the component with the node enforcer that writes.
+const enforcingComponent = "nodeenforcer-enforce"
+
+// enforcerComponent is the component of a version with the node enforcer that writes. Versions before nodeEnforcer.mode have one component.
+func (w *world) enforcerComponent(version string) string {
+	if _, err := os.Stat(filepath.Join(w.lab.Dir, version, "deploy", "components", enforcingComponent)); err == nil {
+		return enforcingComponent
+	}
+	return "nodeenforcer"
+}
+
+// hasEnforcerApart reports whether a version has the node enforcer apart, in a component.
+func (w *world) hasEnforcerApart(version string) bool {
+	_, err := os.Stat(filepath.Join(w.lab.Dir, version, "deploy", "components", "nodeenforcer"))
+	return err == nil
+}
+
+// waitRolledOut returns when these workloads of a namespace are rolled out.
+func (w *world) waitRolledOut(t *testing.T, namespace string, workloads ...string) {
 	t.Helper()
 	for _, workload := range workloads {
 		if _, err := w.Kubectl(t.Context(), "rollout", "status", "--namespace="+namespace, "--timeout=4m", workload); err != nil {
@@ -80,6 +111,7 @@ func (w *world) state() string {
 	var text strings.Builder
 	for _, args := range [][]string{
 		{"get", "all,events", "--namespace=" + namespace, "--output=wide"},
+		{"get", "all,events", "--namespace=" + nodeNamespace, "--output=wide"},
 		{"logs", "--namespace=" + namespace, "--selector=app.kubernetes.io/part-of=podgrace", "--tail=15", "--prefix"},
 	} {
 		out, err := w.Kubectl(ctx, args...)

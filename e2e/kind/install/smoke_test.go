@@ -221,7 +221,7 @@ func (s *smoke) removals(t *testing.T) {
 	wantDenied(t, "the delete of the Node", suite.Judged(t, func() error { return s.operator.Delete(t.Context(), s.node.DeepCopy()) }), "node.removal.podgrace.dev", s.guarded+"/")
 	wantDenied(t, "the taint out-of-service", suite.Judged(t, func() error { return s.taint(t, s.operator) }), "out-of-service.removal.podgrace.dev")
 
-	config, err := s.User("system:serviceaccount:"+namespace+":podgrace-nodeenforcer", "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	config, err := s.User("system:serviceaccount:"+nodeNamespace+":podgrace-nodeenforcer", "system:serviceaccounts", "system:serviceaccounts:"+nodeNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestVolumeLock(t *testing.T) {
 	const driver = "nfs.csi.k8s.io"
 	w := get(t)
 	w.install(t, helmWith("volumeLock.enabled=true", "volumeLock.drivers={"+driver+"}"), selfManaged, current)
-	w.waitRolledOut(t, "deployment/podgrace-volumelock")
+	w.waitRolledOut(t, namespace, "deployment/podgrace-volumelock")
 
 	w.create(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
 	// This test has made the CSIDriver, as a chart would, and does not put it back.

@@ -14,7 +14,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/vm"
-	"github.com/podgrace/podgrace/nodeenforcer/status"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // threshold of memory.available that a hog crosses. Well above what the kernel takes itself, which the working set leaves out.
@@ -49,7 +49,7 @@ func (g *ground) tainted(t *testing.T, short string) {
 		var n corev1.Node
 		err := g.Client.Get(ctx, client.ObjectKey{Name: g.NodeName}, &n)
 		for _, taint := range n.Spec.Taints {
-			if taint.Key == status.TaintPressure && taint.Value == short && taint.Effect == corev1.TaintEffectNoSchedule {
+			if taint.Key == enforcement.TaintPressure && taint.Value == short && taint.Effect == corev1.TaintEffectNoSchedule {
 				return true, err
 			}
 		}

@@ -33,7 +33,7 @@ const (
 	kubeletCA = "/etc/podgrace-nodeenforcer/kubelet-ca.crt"
 	// imageRoot is containerd's folder, on the node and where the enforcer looks for it.
 	imageRoot = "/var/lib/containerd"
-	namespace = "podgrace-system"
+	namespace = "podgrace-node"
 )
 
 var shared = &suite.Shared{Options: cluster.Options{ControllerManager: true, Scheduler: true}}

@@ -2,6 +2,7 @@ package fidelity
 
 import (
 	"encoding/json"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,7 +67,7 @@ var routeCases = draw.Of(func(s draw.Source) *routeCase {
 var (
 	userAlice      = authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
 	userKubelet    = authenticationv1.UserInfo{Username: "system:node:n0", Groups: []string{"system:nodes", "system:authenticated"}}
-	userEnforcer   = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer", Groups: []string{"system:authenticated"}}
+	userEnforcer   = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-node:podgrace-nodeenforcer", Groups: []string{"system:authenticated"}}
 	userController = authenticationv1.UserInfo{Username: "system:kube-controller-manager", Groups: []string{"system:authenticated"}}
 	userRepair     = authenticationv1.UserInfo{Username: `ops\"repair`, Groups: []string{"system:authenticated"}}
 )
@@ -198,6 +199,14 @@ func drawRemoved(s draw.Source, in, name string) *corev1.Pod {
 	}
 	annotate(s, 10, p, guard.AnnotationConfirmForceDelete, "u/2026-01-01T10:00:00Z", "u/2026-01-01T10:00:00Z/2026-01-01T09:00:00.5Z", "u", "u/", "other/2026-01-01T10:00:00Z", "")
 	annotate(s, 4, p, v1alpha1.AnnotationEnforcement, "{}", `{"oom":{"rank":50}}`)
+	if s.Chance(8) {
+		at := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC).Add(draw.Pick(s, 0, time.Minute, 6*time.Minute, time.Hour))
+		field := draw.Pick(s, guard.AnnotationConfirmForceDelete, guard.AnnotationConfirmForceDelete, "a")
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: at},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + field + `":{}}}}`),
+		}}
+	}
 	return p
 }
 

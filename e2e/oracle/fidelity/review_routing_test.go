@@ -63,14 +63,11 @@ func TestFidelityReviewCalls(t *testing.T) {
 	type policies struct{ actors, idle bool }
 	reviews := map[policies]*apiserver.Webhooks{}
 	for _, p := range []policies{{}, {actors: true}, {idle: true}, {actors: true, idle: true}} {
-		together := policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny}
+		var actors []string
 		if p.actors {
-			together.AllowedActors = []string{userRepair.Username}
+			actors = []string{userRepair.Username}
 		}
-		if p.idle {
-			together.ForceDelete = v1alpha1.RemovalAllow
-		}
-		w, err := apiserver.NewWebhooks(together, policy.ExemptIn("podgrace-system"))
+		w, err := apiserver.NewWebhooks(inForce(p.idle, actors...), policy.ExemptIn("podgrace-system"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,8 +109,8 @@ func TestFidelityReviewPolicies(t *testing.T) {
 	t.Parallel()
 	server := newRouter(t)
 	reviews := map[bool]*apiserver.Policies{} // by whether the guard is idle
-	for idle, force := range map[bool]v1alpha1.RemovalAction{false: v1alpha1.RemovalDeny, true: v1alpha1.RemovalAllow} {
-		policies, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: force}, policy.ExemptIn("podgrace-system"))
+	for _, idle := range []bool{false, true} {
+		policies, err := apiserver.NewPolicies(inForce(idle), policy.ExemptIn("podgrace-system"))
 		if err != nil {
 			t.Fatal(err)
 		}

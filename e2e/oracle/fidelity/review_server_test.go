@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -34,7 +35,9 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
@@ -87,12 +90,23 @@ func newIndexer() cache.Indexer {
 	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// Authorize says of everything what the case says, and of the right that arms the guard whether a policy needs it.
+// inForce is a policy for all namespaces that denies unsafe removals; idle: it allows them.
+func inForce(idle bool, actors ...string) policy.Policies {
+	action := v1alpha1.RemovalDeny
+	if idle {
+		action = v1alpha1.RemovalAllow
+	}
+	return policy.InForce([]v1alpha1.PodPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: action, AllowedActors: actors}}}})
+}
+
+// Authorize answers as the case does, and for the rights by which the API server asks the webhook as the leader gives them.
 func (r *router) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	right := r.right
-	if a.GetResource() == controllers.ArmingResource {
-		if right = apiserver.Yes; r.idle {
-			right = apiserver.No
+	if a.GetVerb() == controllers.ArmingVerb {
+		right = apiserver.No
+		asked := controllers.AskedOf(inForce(r.idle), []policy.Namespace{{Name: a.GetName()}}, policy.ExemptIn("podgrace-system"))
+		if asked.Allows(a.GetResource(), a.GetName()) {
+			right = apiserver.Yes
 		}
 	}
 	switch right {
@@ -139,7 +153,7 @@ func (r *router) readWebhooks(t *testing.T) {
 				}
 			case *admissionregistrationv1.ValidatingWebhookConfiguration:
 				if rendered {
-					controllers.RenderActors(c, []string{userRepair.Username})
+					controllers.RenderActors(c, inForce(false, userRepair.Username).RemovalOfAll())
 				}
 				for i := range c.Webhooks {
 					r.validating[rendered] = append(r.validating[rendered], apiwebhook.NewValidatingWebhookAccessor(c.Webhooks[i].Name, c.Name, &c.Webhooks[i]))

@@ -131,10 +131,7 @@ func (l *lab) pausedHolder(t *testing.T, node *vm.Node) {
 		t.Errorf("in this order wrote %v, want %v", got, want)
 	}
 	l.remove(t, second)
-	suite.EventuallyWithin(t, soon, "the volume to be free", func(ctx context.Context) (bool, error) { // else the next test, with another CSIDriver, finds it held
-		lock, err := l.lock(ctx)
-		return lock == nil, err
-	})
+	l.free(t, func() error { return nil })
 }
 
 // TestGate has the volume lock give one volume to a real kubelet and to the other node, in turn.
@@ -258,6 +255,26 @@ func (l *lab) byForce(t *testing.T, pod *corev1.Pod) {
 	l.attached(t, other, "two")
 	l.step(t, "attached to the other node")
 	l.holds(t, other, "two")
+	if err := l.Client.Delete(ctx, next, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	l.free(t, func() error { return l.report(ctx) })
+}
+
+// free returns when no node holds the volume, which the other node's kubelet may have to report: the next test, with another CSIDriver, would find it held.
+func (l *lab) free(t *testing.T, report func() error) {
+	t.Helper()
+	var reported time.Time
+	suite.EventuallyWithin(t, soon, "the volume to be free", func(ctx context.Context) (bool, error) {
+		if time.Since(reported) >= statusEvery {
+			if err := report(); err != nil {
+				return false, err
+			}
+			reported = time.Now()
+		}
+		lock, err := l.lock(ctx)
+		return lock == nil, err
+	})
 }
 
 // taint sets a machine's taints.

@@ -23,7 +23,7 @@ server less, beginnings by a match condition. What selects no namespaces stays a
 {{- range .root.Values.excludedNamespaces -}}
 {{- if hasSuffix "*" . }}{{ $prefixes = append $prefixes (trimSuffix "*" .) }}{{ else }}{{ $names = append $names . }}{{ end -}}
 {{- end -}}
-{{- $names = without ($names | uniq | sortAlpha) "kube-system" .root.Release.Namespace -}}
+{{- $names = without ($names | uniq | sortAlpha) "kube-system" "podgrace-node" .root.Release.Namespace -}}
 {{- $hooks := .object.webhooks | default list -}}
 {{- $spec := .object.spec | default dict -}}
 {{- if $spec.matchConstraints }}{{ $hooks = list $spec }}{{ end -}}
@@ -54,16 +54,17 @@ configuration; returns nothing. */}}
 {{- $seconds := .root.Values.webhook.timeoutSeconds.validating -}}
 {{- if eq .object.kind "MutatingWebhookConfiguration" }}{{ $seconds = .root.Values.webhook.timeoutSeconds.mutating }}{{ end -}}
 {{- range .object.webhooks -}}
-{{- /* A drain hardly waits. */ -}}
-{{- $_ := set . "timeoutSeconds" (eq .name "plain-eviction.removal.podgrace.dev" | ternary (min (int $seconds) (int .timeoutSeconds)) (int $seconds)) -}}
+{{- /* A drain hardly waits, and neither does what fails open. */ -}}
+{{- $_ := set . "timeoutSeconds" (or (eq .name "plain-eviction.removal.podgrace.dev") (hasPrefix "open-" .name) | ternary (min (int $seconds) (int .timeoutSeconds)) (int $seconds)) -}}
 {{- end -}}
 {{- if and (eq .root.Values.limits.failurePolicy "Fail") (eq .object.kind "ValidatingWebhookConfiguration") -}}
 {{- /* As components/limits-fail-closed does. */ -}}
-{{- $armed := printf "authorizer.serviceAccount('%[1]s', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('%[1]s').check('judge').allowed()" .root.Release.Namespace -}}
+{{- $armed := printf "authorizer.serviceAccount('%[1]s', 'podgrace-in-force').group('podgrace.dev').resource('closedlimits').namespace('%[1]s').check('judge').allowed()" .root.Release.Namespace -}}
 {{- $mirror := "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))" -}}
 {{- range .object.webhooks -}}
 {{- if has .name (list "pods.validate.podgrace.dev" "pod-groups.validate.podgrace.dev") -}}
-{{- $conditions := .matchConditions | default list -}}
+{{- $conditions := list -}}
+{{- range .matchConditions }}{{ if ne .name "in-force" }}{{ $conditions = append $conditions . }}{{ end }}{{ end -}}
 {{- if eq .name "pods.validate.podgrace.dev" }}{{ $conditions = append $conditions (dict "name" "no-mirror-pod" "expression" $mirror) }}{{ end -}}
 {{- $_ := set . "matchConditions" (append $conditions (dict "name" "armed" "expression" $armed)) -}}
 {{- $_ := set . "failurePolicy" "Fail" -}}
