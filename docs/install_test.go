@@ -70,9 +70,9 @@ func TestRefusedWhileAway(t *testing.T) {
 	}
 }
 
-// The line that is to be typed before Helm 3's uninstall finds both webhook configurations.
+// The line with which a removal without Helm begins finds both webhook configurations.
 func TestLabelOfWebhookConfigurations(t *testing.T) {
-	if !strings.Contains(readPage(t, "install.md"), "\nkubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations -l app.kubernetes.io/part-of=podgrace ") {
+	if !strings.Contains(readPage(t, "install.md"), "\nkubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations -l app.kubernetes.io/part-of=podgrace\n") {
 		t.Error("install.md lacks the line")
 	}
 	kinds := map[string]bool{}

@@ -247,32 +247,3 @@ func TestEnforcerLeavesItsNode(t *testing.T) {
 		t.Errorf("after the DaemonSet was deleted the Node says %v, taints %v:\n%s", node.Status.Conditions, node.Spec.Taints, log)
 	}
 }
-
-// uninstall removes what enforcers left on Nodes when their rights were gone before them.
-func TestUninstall(t *testing.T) {
-	o := newObserved(t, v1alpha1.NodeModeTune, true)
-	node := o.node(t)
-	before := node.DeepCopy()
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: enforcement.TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule})
-	if err := o.Client.Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	before = node.DeepCopy()
-	for _, kind := range enforcement.NodeConditions {
-		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse})
-	}
-	if err := o.Client.Status().Patch(t.Context(), node, client.StrategicMergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	program, err := podgrace.BuildEnforcer(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), program, "uninstall", "--kubeconfig", o.Kubeconfig, "--daemonset", o.set.Namespace+"/"+o.set.Name).CombinedOutput()
-	if err != nil || !clean(o.node(t)) {
-		t.Errorf("%v; the Node says %v, taints %v:\n%s", err, o.node(t).Status.Conditions, o.node(t).Spec.Taints, out)
-	}
-	if err := o.Client.Get(t.Context(), client.ObjectKeyFromObject(o.set), o.set); err == nil && o.set.DeletionTimestamp == nil {
-		t.Error("the DaemonSet is still there")
-	}
-}

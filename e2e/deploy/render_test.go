@@ -185,7 +185,7 @@ func build(t testing.TB, dir string) []*unstructured.Unstructured {
 // templated returns the variant's objects as Helm would install them into a namespace.
 func (v variant) templated(t testing.TB, in string) []*unstructured.Unstructured {
 	t.Helper()
-	args := append([]string{"template", "podgrace", chart, "--skip-tests", "--namespace", in, "--set", noRegistry}, set(v.values)...)
+	args := append([]string{"template", "podgrace", chart, "--no-hooks", "--namespace", in, "--set", noRegistry}, set(v.values)...)
 	out, ok := rendered[strings.Join(args, " ")]
 	if !ok {
 		var err error

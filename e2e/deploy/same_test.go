@@ -42,7 +42,7 @@ func TestHelmAndKustomizeAreTheSame(t *testing.T) {
 func TestHelm3(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			out, err := helmOf(t, helm3Program, append([]string{"template", "podgrace", chart, "--namespace", namespace, "--skip-tests", "--kube-version", "1.36.0", "--set", noRegistry}, set(v.values)...)...)
+			out, err := helmOf(t, helm3Program, append([]string{"template", "podgrace", chart, "--namespace", namespace, "--no-hooks", "--kube-version", "1.36.0", "--set", noRegistry}, set(v.values)...)...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,7 +33,7 @@ func parent(t *testing.T) string {
 func TestSubchart(t *testing.T) {
 	dir := parent(t)
 	render := func(values ...string) (string, error) {
-		return helm(t, append([]string{"template", "podgrace", dir, "--namespace", namespace, "--skip-tests"}, set(values)...)...)
+		return helm(t, append([]string{"template", "podgrace", dir, "--namespace", namespace, "--no-hooks"}, set(values)...)...)
 	}
 	out, err := render("podgrace."+observing, "podgrace.nodeEnforcer.seLinuxType=spc_t")
 	if err != nil {
