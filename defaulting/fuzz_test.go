@@ -3,7 +3,6 @@ package defaulting_test
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -11,65 +10,9 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/policy"
 	. "github.com/podgrace/podgrace/policy/policytest"
 )
-
-// FuzzPreStopSeconds: a command, its words separated by NUL, is taken for a known sleep only if it is one for a reader who
-// knows nothing but words: a shell with -c perhaps, exec perhaps, sleep, a number.
-func FuzzPreStopSeconds(f *testing.F) {
-	for _, command := range []string{
-		"sleep\x005", "sleep\x005s", "sleep\x00+5", "sleep\x005m", "/bin/sleep\x00604800", "/usr/bin/sleep\x00604801", "sleep", "sleep\x00", "",
-		"sh\x00-c\x00sleep 5", "/bin/sh\x00-c\x00exec /bin/sleep 5s ;\n", "bash\x00-c\x00sleep 5; sleep 5", "sh\x00-c\x00sleep\n5", "sh\x00-c\x00/usrsleep 5",
-		"sh\x00-c\x00sleep 5 &", "sh\x00-c\x00sleep 5 # 6", "sh\x00-c\x00exec\nsleep 5", "sh\x00-c\x00sleep 99999999999999999999", "python\x00-c\x00sleep 5", "sh\x00-c\x00sleep ５",
-	} {
-		f.Add(command)
-	}
-	const margin100 = 100
-	policies := Compile(f, PodPolicy("p", Margin(margin100)))
-	f.Fuzz(func(t *testing.T, text string) {
-		command := strings.Split(text, "\x00")
-		s := scenario{pod: Pod(Grace(1), stopping("a", run(command...)))}
-		result := defaulting.For(policies, s.request(), policy.Exempt{}).Apply(s.request(), s.facts)
-		unknown := slices.ContainsFunc(texts(result.Warnings), func(w string) bool { return strings.Contains(w, "not known") })
-		if len(result.Changes) == 0 {
-			if !unknown && !wordsSleep(command, 0) { // a sleep of 0 needs no margin, so nothing is changed
-				t.Fatalf("%q: warnings %q", command, result.Warnings)
-			}
-			return
-		}
-		took := result.Changes[0].Value.(int64) - margin100
-		if unknown {
-			// What it takes at least is fuzzed where it is found out, in graceperiod.
-			if least := graceperiod.AtLeast(run(command...)); took != least || wordsSleep(command, took) {
-				t.Fatalf("%q: at least %d s, taken for %d s", command, least, took)
-			}
-			return
-		}
-		if took < 1 || took > 7*24*3600 || !wordsSleep(command, took) {
-			t.Fatalf("%q is taken for a sleep of %d s", command, took)
-		}
-	})
-}
-
-// wordsSleep says whether the command is a sleep of n seconds and nothing else.
-func wordsSleep(command []string, n int64) bool {
-	words := command
-	if len(command) == 3 && command[1] == "-c" {
-		script := strings.TrimSuffix(strings.Trim(command[2], " \t\n"), ";")
-		words = strings.FieldsFunc(script, func(r rune) bool { return r == ' ' || r == '\t' })
-		if len(words) > 0 && words[0] == "exec" {
-			words = words[1:]
-		}
-	}
-	if len(words) != 2 || words[0] != "sleep" && words[0] != "/bin/sleep" && words[0] != "/usr/bin/sleep" {
-		return false
-	}
-	digits := strings.TrimSuffix(words[1], "s")
-	parsed, err := strconv.ParseInt(digits, 10, 64)
-	return err == nil && parsed == n && strings.Trim(digits, "0123456789") == ""
-}
 
 // FuzzEnforcementAnnotation: what Validate accepts means the same to a plain reader, and nothing of it is said twice.
 func FuzzEnforcementAnnotation(f *testing.F) {

@@ -3,6 +3,7 @@ package defaulting
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,11 +120,12 @@ func (e *Effective) bound(value int64, stops preStops) (int64, because) {
 // remarkStops warns about preStop hooks whose length is unknown, or that may not fit into the grace period.
 func (e *Effective) remarkStops(grace int64, stops preStops, probes []probeGrace, out *Result) {
 	if e.margin.given() {
-		if len(stops.unknown) > 0 {
-			out.warn(becausePreStop, e.margin.name(), "preStop of %s: how long it takes is not known, it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only where it is a sleep)",
-				strings.Join(stops.unknown, ", "), seconds(grace), e.margin.name(), seconds(e.margin.value))
+		short := stops.known > 0 && stops.known+e.margin.value > grace
+		if unknown := slices.DeleteFunc(slices.Clone(stops.unknown), func(name string) bool { return short && name == stops.container }); len(unknown) > 0 {
+			out.warn(becausePreStop, e.margin.name(), "preStop of %s: how long it takes is not known, and it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only if that begins with a sleep)",
+				strings.Join(unknown, ", "), seconds(grace), e.margin.name(), seconds(e.margin.value))
 		}
-		if stops.known+e.margin.value > grace && stops.known > 0 {
+		if short {
 			out.warn(becausePreStop, e.margin.name(), "%s, which leaves %s of the grace period of %s to stop: less than the %s of PodPolicy %s", stops.describe(), seconds(max(0, grace-stops.known)), seconds(grace), seconds(e.margin.value), e.margin.name())
 		}
 	}
@@ -229,7 +231,7 @@ type preStops struct {
 	longer    bool     // it may take longer
 	sleep     int64    // seconds of the longest sleep action of any hook: the API server wants it within the grace period
 	sleeper   string   // which hook that is
-	unknown   []string // containers with a hook of unknown length, and what is known of it
+	unknown   []string // containers with a hook of unknown length
 }
 
 func (p preStops) describe() string {
@@ -260,16 +262,22 @@ func (p *preStops) add(c *corev1.Container) {
 	}
 	took := graceperiod.AtLeast(c.Lifecycle.PreStop)
 	_, known := graceperiod.PreStop(c.Lifecycle.PreStop)
-	switch {
-	case known:
-	case took > 0:
-		p.unknown = append(p.unknown, c.Name+" (at least "+seconds(took)+")")
-	default:
+	if !known && !injected(c) {
 		p.unknown = append(p.unknown, c.Name)
 	}
 	if took > p.known {
 		p.known, p.container, p.longer = took, c.Name, !known
 	}
+}
+
+// injectors are containers that a service mesh or an agent adds, with hooks of its own (November 2026): the author of a workload can't change them.
+var injectors = []string{"istio-proxy", "linkerd-proxy", "queue-proxy", "daprd", "vault-agent", "consul-dataplane", "kuma-sidecar"}
+
+// injected reports whether a known injector wrote the preStop hook of a container. Knative writes one into the containers of its users
+// (https://github.com/knative/serving: pkg/reconciler/revision/resources/deploy.go userLifecycle).
+func injected(c *corev1.Container) bool {
+	get := c.Lifecycle.PreStop.HTTPGet
+	return slices.Contains(injectors, c.Name) || get != nil && get.Path == "/wait-for-drain" && get.Port.IntVal == 8022
 }
 
 // addSleep keeps the longest sleep action (pkg/apis/core/validation/validation.go validateSleepAction, 1.36.3).

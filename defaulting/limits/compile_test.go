@@ -56,7 +56,7 @@ func TestVerdicts(t *testing.T) {
 		"a maximum": {[]*v1alpha1.PodPolicy{PodPolicy("a", Allows("x"), MaxGrace(10))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames, gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers holds by the webhook alone: to look at more would cost the API server too much"}},
 		"a margin": {[]*v1alpha1.PodPolicy{PodPolicy("a", Margin(10))},
-			map[string]string{"a": "Partly: the API server judges gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers, and for a preStop command of more than 256 characters, holds by the webhook alone: to look at more would cost the API server too much"}},
+			map[string]string{"a": "Partly: the API server judges gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers, and for a preStop command of more than 256 characters or that is not plainly a sleep, holds by the webhook alone: to look at more would cost the API server too much"}},
 		"claims": {[]*v1alpha1.PodPolicy{PodPolicy("a", Allows("x"), ZeroGrace(v1alpha1.ProtectStateful, ""))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames by itself; removal.zeroGrace holds by the webhook alone: which pods are protected depends on their claims, which the API server does not look at (protect: All does not)"}},
 		"owners": {[]*v1alpha1.PodPolicy{PodPolicy("a", Allows("x"), ForOwners("Job"))},

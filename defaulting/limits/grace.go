@@ -39,7 +39,7 @@ func (s *subject) beyond(l Limit) (all []string) {
 	of = append(of, "probes")
 	words := fmt.Sprintf("for the %s of a pod with more than %d containers", strings.Join(of, " and "), MaxItems)
 	if marginOf(s) != nil {
-		words += fmt.Sprintf(", and for a preStop command of more than %d characters,", MaxCommand)
+		words += fmt.Sprintf(", and for a preStop command of more than %d characters or that is not plainly a sleep,", MaxCommand)
 	}
 	return append(all, words)
 }

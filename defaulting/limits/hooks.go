@@ -40,11 +40,11 @@ func hookVariables() []admissionregistrationv1.Variable {
 var few = fmt.Sprintf("size(object.spec.containers) + size(%s) > %d ? [] : ", initContainers, MaxItems)
 
 // tookOf is graceperiod.AtLeast for the preStop of container c.
-var tookOf = fmt.Sprintf("(%s ? (%[2]s >= 0 && %[2]s <= %[3]d ? %[2]s : 0) : %[4]s)", actions, preStop, graceperiod.MaxPreStop,
+var tookOf = fmt.Sprintf("(%s ? (%[2]s < 0 ? 0 : %[2]s < %[3]d ? %[2]s : %[3]d) : %[4]s)", actions, preStop, graceperiod.MaxPreStop,
 	let("n", let("o", let("t", command,
 		fmt.Sprintf("size(t) <= %d && t.matches(%s) ? t.find(%s) : ''", MaxCommand, text(graceperiod.SleepsFirst), text(graceperiod.Operand))),
 		fmt.Sprintf("o == '' ? 0.0 : double(o.find(%s)) * (%s)", text(graceperiod.Number), unitOf())),
-		fmt.Sprintf("n <= %d.0 ? int(n) : 0", graceperiod.MaxPreStop)))
+		fmt.Sprintf("n < %d.0 ? int(n) : %[1]d", graceperiod.MaxPreStop)))
 
 // unitOf is the unit of operand o in seconds.
 func unitOf() string {
@@ -60,5 +60,5 @@ func unitOf() string {
 // stopOf is preStops.describe for a container whose preStop takes so many seconds.
 func stopOf(container, took string) string {
 	words := func(of string) string { return say(of, "c.name", say(defaulting.WordsSeconds, took)) }
-	return let("c", container, fmt.Sprintf("%s || %s.matches(%s) ? %s : %s", actions, command, text(graceperiod.SleepsOnly), words(defaulting.WordsStop), words(defaulting.WordsStopAtLeast)))
+	return let("c", container, fmt.Sprintf("%s < %d && (%s || %s.matches(%s)) ? %s : %s", took, graceperiod.MaxPreStop, actions, command, text(graceperiod.SleepsOnly), words(defaulting.WordsStop), words(defaulting.WordsStopAtLeast)))
 }

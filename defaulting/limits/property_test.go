@@ -1,6 +1,7 @@
 package limits_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -97,10 +98,16 @@ func agrees(t *rapid.T, w world, seen map[string]int) {
 func isBeyond(pod *corev1.Pod) bool {
 	all := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
 	return len(all) > limits.MaxItems || len(pod.OwnerReferences) > limits.MaxItems || slices.ContainsFunc(all, func(c corev1.Container) bool {
-		return c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Exec != nil &&
-			utf8.RuneCountInString(strings.Join(c.Lifecycle.PreStop.Exec.Command, graceperiod.Separator)) > limits.MaxCommand
+		if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Exec == nil {
+			return false
+		}
+		command := strings.Join(c.Lifecycle.PreStop.Exec.Command, graceperiod.Separator)
+		return utf8.RuneCountInString(command) > limits.MaxCommand || graceperiod.AtLeast(c.Lifecycle.PreStop) > 0 && !plain.MatchString(command)
 	})
 }
+
+// plain are the commands whose sleep the API server reads.
+var plain = regexp.MustCompile(graceperiod.SleepsFirst)
 
 // Without the right of the webhook's account, which ends with its namespace, nothing is refused.
 func TestEndsWithTheNamespace(t *testing.T) {
