@@ -197,6 +197,7 @@ func validateTopologySpread(req policy.Request, e *Effective, facts Facts, out *
 	if e.spread.given() && slices.EqualFunc(e.spread.value.Constraints, req.Pod.Spec.TopologySpreadConstraints, alike) {
 		return
 	}
+	warnOfUseless(req.Pod, facts, out)
 	warnOfContradiction(req.Pod, facts, out)
 }
 

@@ -27,6 +27,13 @@ func constraint(i int, change func(*corev1.TopologySpreadConstraint)) PodOption 
 	return func(p *podT) { change(&p.Spec.TopologySpreadConstraints[i]) }
 }
 
+// counted has a constraint count pods without a label.
+func counted(i int, without string) PodOption {
+	return constraint(i, func(c *corev1.TopologySpreadConstraint) {
+		c.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: without, Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	})
+}
+
 func told(f *factsT)  { f.Told = true }
 func later(f *factsT) { f.Later = true }
 
@@ -88,7 +95,7 @@ func TestContradiction(t *testing.T) {
 		{name: "it preempts nobody", pod: Pod(both, OfClass(Class("high", 1000, never))), facts: example(classes(Class("high", 1000, never))), want: exampleSays},
 		{name: "no priority is known", pod: Pod(both, func(p *podT) { p.Spec.Priority = nil }), facts: example()},
 		{name: "too many constraints", pod: Pod(both, own("a", "b", "c", "d", "e", "f", "g")), facts: example()},
-		{name: "too many selectors", pod: Pod(both, own("k"), constraint(0, func(k *c) { k.LabelSelector = nil }), constraint(1, func(k *c) { k.LabelSelector.MatchLabels = Pairs("x", "y") })), facts: example(withNode("n1", zone, "a", host, "n1", "k", "k"), withNode("n2", zone, "a", host, "n2", "k", "k"), withNode("n3", zone, "b", host, "n3", "k", "k"))},
+		{name: "too many selectors", pod: Pod(both, own("k"), counted(0, "a"), counted(1, "b"), counted(2, "c")), facts: example(withNode("n1", zone, "a", host, "n1", "k", "k"), withNode("n2", zone, "a", host, "n2", "k", "k"), withNode("n3", zone, "b", host, "n3", "k", "k"))},
 		{name: "a StatefulSet's own pods", pod: Pod(both, OfStatefulSet), facts: example(owned("StatefulSet", "db"))},
 		{name: "its node affinity is to blame", pod: Pod(both, func(p *podT) { p.Spec.NodeSelector = Pairs("disk", "ssd") }), facts: example()},
 		{name: "no node has the key of one", pod: Pod(own(zone, "rack")), facts: example(), want: "topologySpreadConstraints on rack can't be met now: no node that the pod may use has that label; label nodes, use another topologyKey or ScheduleAnyway"},

@@ -283,7 +283,7 @@ func (e *Effective) refuseSkip(giver *policy.Policy, section v1alpha1.Section) {
 
 func (e *Effective) addNeeds(pod *corev1.Pod) {
 	e.needs.add(pod, e, e.spread.value)
-	e.needs.Nodes = e.needs.Nodes || slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, isHard)
+	e.needs.Nodes = e.needs.Nodes || len(pod.Spec.TopologySpreadConstraints)+len(affinityTerms(pod)) > 0
 	if e.removal != nil && !e.removal.allAlike() && graceperiod.Of(&pod.Spec) == 0 {
 		e.needs.Claims = len(policy.ClaimNames(pod)) > 0
 	}

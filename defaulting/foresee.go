@@ -2,6 +2,7 @@ package defaulting
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -9,15 +10,18 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
+// reservedPrefix is that of the two PriorityClasses of the system; there can be no other one (pkg/apis/scheduling/validation/validation.go ValidatePriorityClass, 1.36.3).
+const reservedPrefix = "system-"
+
 // ResolvePriority does to a pod what the in-tree Priority plugin does before any webhook sees it
 // (plugin/pkg/admission/priority/admission.go admitPod, 1.36.3). The error is the plugin's refusal. A pod whose class is unknown
-// (Facts.Partial) stays as it is.
+// (Facts.Partial) stays as it is, unless there can't be one of its name.
 func ResolvePriority(pod *corev1.Pod, facts Facts) error {
 	class := facts.GlobalDefault
 	if name := pod.Spec.PriorityClassName; name != "" {
 		var known bool
 		if class, known = facts.PriorityClasses[name]; !known {
-			if facts.Partial {
+			if facts.Partial && !strings.HasPrefix(name, reservedPrefix) {
 				return nil
 			}
 			return fmt.Errorf("no PriorityClass with name %s was found", name)
@@ -62,8 +66,8 @@ func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 		req.Pod = Patch(pod, applied.Changes)
 		denials = e.Validate(req, facts).Denials
 	}
-	if len(denials) == 0 && len(pod.Spec.TopologySpreadConstraints) > 0 {
-		warnOfContradiction(req.Pod, facts, &out)
+	if len(denials) == 0 && len(pod.Spec.TopologySpreadConstraints)+len(affinityTerms(pod)) > 0 {
+		validateTopologySpread(req, e, facts, &out)
 	}
 	for _, d := range denials {
 		out.warn(d.Reason, d.Policy, "its pods will be refused: %s", d.Message)

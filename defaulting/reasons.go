@@ -57,8 +57,10 @@ var (
 		Help: "Shorten the pod's node affinity and tolerations."}
 	becauseSpreadContradicts = policy.Reason{Code: "SpreadContradiction", Short: "Hard topology spread constraints of the pod's own leave it no node",
 		Help: "Raise maxSkew, use another topologyKey or whenUnsatisfiable: ScheduleAnyway."}
-	becauseSpreadsNothing = policy.Reason{Code: "SpreadsNothing", Short: "The constraints count only the pod itself",
-		Help: "Leave the pod's own labels out of the selectors that select it."}
+	becauseSpreadsNothing = policy.Reason{Code: "SpreadsNothing", Short: "Constraints or affinity do not spread the workload's pods",
+		Help: "Select labels that all pods of the workload share and no others have, and use a topologyKey that nodes have."}
+	becauseAffinityToLower = policy.Reason{Code: "AffinityToLowerPriority", Short: "The pod must be beside pods of lower priority, which it can't preempt",
+		Help: "Give the pods that it depends on the same priority, or make the affinity preferred."}
 	becausePreStop = policy.Reason{Code: "PreStop", Short: "preStop leaves too little of the grace period, or an unknown part of it",
 		Help: "Shorten preStop, or raise the grace period."}
 	becauseProbeLonger = policy.Reason{Code: "ProbeGracePeriodLonger", Short: "A failed probe stops the pod more slowly than a delete",

@@ -15,6 +15,8 @@ type Result struct {
 	Changes  []Change
 	Warnings []Warning
 	Denials  []Denial
+	// Unspread is why a policy's topology spread constraints were not added, if no selector can be derived for the pod; empty: they were, or there are none.
+	Unspread string
 	// Unjudged is why it was not checked whether hard constraints are feasible; empty: it was, or there are none.
 	Unjudged Unjudged
 	// Policies that hold for the pod, the heaviest first.

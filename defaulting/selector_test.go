@@ -63,7 +63,6 @@ func TestDerivedSelector(t *testing.T) {
 			pod:      Pod(),
 			policies: spread,
 			facts:    facts(service("app", "other")),
-			warnings: []string{"PodPolicy web: no topology spread constraints added…no Service selects it and it has no controller"},
 		},
 		{
 			name:     "no selector: the controller was not found",
@@ -81,15 +80,19 @@ func TestDerivedSelector(t *testing.T) {
 		{
 			name:     "no selector: a controller of a kind without rules",
 			pod:      Pod(OfJob),
+			policies: spread, // nor a warning: its pods are most often alone
+		},
+		{
+			name:     "no selector: a custom controller of a kind without rules",
+			pod:      Pod(OwnedBy("example.com/v1", "Farm", "f")),
 			policies: spread,
-			warnings: []string{"no topology spread constraints added…its controller is a Job, for which the policy has no ownerRules"},
+			warnings: []string{"PodPolicy web: no topology spread constraints added…its controller is a Farm, for which the policy has no ownerRules"},
 		},
 		{
 			name:     "an owner that is no controller does not count",
 			pod:      Pod(OfReplicaSet, func(p *podT) { p.OwnerReferences[0].Controller = nil }),
 			policies: spread,
 			facts:    facts(ownerSelects("app", "web")),
-			warnings: []string{"no topology spread constraints added…it has no controller"},
 		},
 		{
 			name:     "a ReplicaSet of another API group is not the scheduler's",
@@ -108,7 +111,6 @@ func TestDerivedSelector(t *testing.T) {
 			name:     "owner rule of another group",
 			pod:      Pod(OfJob, Labelled(jobName, "report")),
 			policies: One(PodPolicy("web", Spreads(Soft(zone)), OwnerRule("other", "Job", jobName), OwnerRule("batch", "Cron", jobName))),
-			warnings: []string{"no topology spread constraints added…no ownerRules"},
 		},
 		{
 			name:     "owner rule: the pod lacks the label",

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -24,7 +25,10 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 	section := e.spread.value
 	selector, why := deriveSelector(req.Pod, section.OwnerRules, facts)
 	if selector == nil {
-		out.warn(NoSelector, e.spread.name(), "PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
+		out.Unspread = fmt.Sprintf("PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
+		if !alone(req.Pod, section) {
+			out.warn(NoSelector, e.spread.name(), "%s", out.Unspread)
+		}
 		return
 	}
 	constraints := build(req.Pod, section, selector)
@@ -47,6 +51,13 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 	}
 	out.change(Change{Section: string(v1alpha1.SectionTopologySpread), Policy: e.spread.name(), Path: SpreadPath, Value: constraints,
 		Why: "PodPolicy " + e.spread.name() + ": the pod has no constraints; selector " + metav1.FormatLabelSelector(selector)})
+}
+
+// alone reports whether a pod is most often the only one, which can't be spread: one without a controller, and one of a Job, unless the policy has a rule for Jobs.
+func alone(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection) bool {
+	owner := controllerOf(pod)
+	return owner == nil || owner.Kind == "Job" && owner.APIVersion == batchv1.SchemeGroupVersion.String() &&
+		!slices.ContainsFunc(section.OwnerRules, func(r v1alpha1.OwnerRule) bool { return r.APIGroup == batchv1.GroupName && r.Kind == owner.Kind })
 }
 
 // ownLabels are those of which each pod of a StatefulSet has a value of its own (pkg/controller/statefulset/stateful_set_utils.go

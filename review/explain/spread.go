@@ -128,10 +128,8 @@ func (v *view) spreadOf(p *corev1.Pod) (given []corev1.TopologySpreadConstraint,
 		given, _ = c.Value.([]corev1.TopologySpreadConstraint)
 		return given, ""
 	}
-	for _, w := range r.Warnings {
-		if w.Reason == defaulting.NoSelector {
-			return nil, w.Message
-		}
+	if r.Unspread != "" {
+		return nil, r.Unspread
 	}
 	for _, d := range r.Denials {
 		reason = d.Message
