@@ -36,6 +36,8 @@ type Document struct {
 	JSON []byte
 	// APIVersion, Kind, Namespace and Name as the object says.
 	APIVersion, Kind, Namespace, Name string
+	// Template is which of its Templates is meant, from 0, if the object has several pod templates.
+	Template, Templates int
 }
 
 // Error is one thing that is wrong in a file, or a file that is. Line is 0 where no line is to blame.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	evanphx "github.com/evanphx/json-patch/v5"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/defaulting"
@@ -25,6 +28,10 @@ const notJudged = "NotJudged"
 // admit takes a request through what the API server would do with it, in its order: the mutating webhooks, the policies that it
 // judges itself, the validating webhooks. That for a pod of a StatefulSet comes after that for the StatefulSet.
 func (s *step) admit(ctx context.Context, req *admission.Request) error {
+	if s.refuseInvalid(s.invalid) {
+		s.result.Via = "" // it is refused itself
+		return nil
+	}
 	if s.made != nil {
 		if allowed, err := s.inProcess(ctx, s.made); err != nil || !allowed {
 			s.result.Via = "" // it is refused itself
@@ -35,6 +42,9 @@ func (s *step) admit(ctx context.Context, req *admission.Request) error {
 	asked, goesOn, err := s.mutating(ctx, handlers, req)
 	if err != nil || !goesOn {
 		return err
+	}
+	if s.pod != nil && createsPod(req) && s.refuseInvalid(apiserver.ValidatePodSpec(&s.pod.Spec, field.NewPath("spec"))) {
+		return nil
 	}
 	if allowed, err := s.inProcess(ctx, req); err != nil || !allowed {
 		return err
@@ -52,6 +62,29 @@ func (s *step) admit(ctx context.Context, req *admission.Request) error {
 		}
 	}
 	return nil
+}
+
+// refuseInvalid refuses what the API server's validation does, and reports whether it does.
+func (s *step) refuseInvalid(errs field.ErrorList) bool {
+	if len(errs) == 0 {
+		return false
+	}
+	message := "the API server refuses it: " + errs.ToAggregate().Error()
+	if slices.ContainsFunc(s.invalid, func(e *field.Error) bool { return strings.HasSuffix(e.Field, ".sleep") }) {
+		message += ". Raise terminationGracePeriodSeconds of the template: policies raise that of a pod, and the API server validates the template before there is a pod"
+	}
+	s.deny(string(metav1.StatusReasonInvalid), message+s.offer(errs))
+	return true
+}
+
+// offer names the class that may be meant by a name that is none.
+func (s *step) offer(errs field.ErrorList) string {
+	for _, e := range errs {
+		if name, ok := e.BadValue.(string); ok && strings.HasSuffix(e.Field, ".priorityClassName") {
+			return isIt(name, s.State.classes())
+		}
+	}
+	return ""
 }
 
 // call puts a request to the webhook's own handler of a path, as the API server would, and applies the patch of its answer. changed: it has one;
@@ -148,7 +181,8 @@ func (s *step) mutate(ctx context.Context, handlers map[string]webhook.Handler, 
 // resolvePriority is the in-tree Priority plugin; false: it refuses the pod.
 func (s *step) resolvePriority(req *admission.Request, pod *corev1.Pod, classes defaulting.Facts) (goesOn bool, err error) {
 	if err := defaulting.ResolvePriority(pod, classes); err != nil {
-		s.deny(defaulting.PriorityRefused.Code, "the API server's own Priority plugin refuses it: "+err.Error())
+		message := "the API server's own Priority plugin refuses it: " + err.Error()
+		s.deny(defaulting.PriorityRefused.Code, message+isIt(pod.Spec.PriorityClassName, classes))
 		return false, nil
 	}
 	req.Object.Raw, err = encodePod(pod)
@@ -159,7 +193,11 @@ func (s *step) resolvePriority(req *admission.Request, pod *corev1.Pod, classes 
 func (s *step) missClasses(pod *corev1.Pod, known defaulting.Facts) {
 	miss := func(name string) {
 		if _, ok := known.PriorityClasses[name]; name != "" && !ok && known.Partial {
-			s.view.miss("PriorityClass " + name)
+			what := "PriorityClass " + name
+			if near := nearest(name, known); near != "" {
+				what += " (is it " + near + "?)"
+			}
+			s.view.miss(what)
 		}
 	}
 	miss(pod.Spec.PriorityClassName)
@@ -168,6 +206,26 @@ func (s *step) missClasses(pod *corev1.Pod, known defaulting.Facts) {
 			miss(p.Spec.Priority.ClassName)
 		}
 	}
+}
+
+func isIt(name string, known defaulting.Facts) string {
+	if near := nearest(name, known); near != "" {
+		return "; is it " + near + "?"
+	}
+	return ""
+}
+
+// nearest is the PriorityClass whose name differs from one that does not exist by upper and lower case or by one slip; empty: there is none.
+func nearest(name string, known defaulting.Facts) string {
+	if _, there := known.PriorityClasses[name]; there || name == "" {
+		return ""
+	}
+	for _, class := range slices.Sorted(maps.Keys(known.PriorityClasses)) {
+		if strings.EqualFold(class, name) || oneSlip(class, name) {
+			return class
+		}
+	}
+	return ""
 }
 
 // asked is a request with what the API server's own code reads besides.

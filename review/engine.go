@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -104,7 +105,7 @@ func (e *Engine) SetExempt(exempt policy.Exempt) (err error) {
 func (e *Engine) Review(ctx context.Context, d *manifest.Document, q Question) (*Result, *manifest.Error) {
 	r := &Result{Source: Source{File: d.File, Line: d.Line}, Operation: cmp.Or(q.Operation, OperationCreate), User: q.User.Username, Decision: Allowed}
 	r.Resource = Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
-	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r}
+	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r, template: d.Template}
 	judged, err := s.judge(ctx, d)
 	switch {
 	case err != nil:
@@ -151,8 +152,12 @@ type step struct {
 	question Question
 	// creator of a workload's pod, where nobody in particular asks.
 	creator authenticationv1.UserInfo
+	// template is which of the pod templates of a custom workload.
+	template int
 	// made is the request for a workload, before that for its pod; nil: nobody refuses it.
 	made *admission.Request
+	// invalid is what the API server's own validation says of a workload; empty: nothing.
+	invalid field.ErrorList
 	// later: the pod is created at another time than now, or is there already.
 	later bool
 	// spread are the constraints that a policy gives.

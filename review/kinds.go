@@ -27,6 +27,29 @@ var podless = map[schema.GroupKind]bool{
 	{Group: "admission.k8s.io", Kind: "AdmissionReview"}: true,
 }
 
+// podlessGroups have only kinds of which it is known that they make no pods themselves (November 2026). What a GitOps controller applies is reviewed as what it is.
+var podlessGroups = []string{
+	"acme.cert-manager.io", "cert-manager.io", "trust.cert-manager.io",
+	"gateway.networking.k8s.io", "networking.istio.io", "security.istio.io", "telemetry.istio.io", "cilium.io", "crd.projectcalico.org", "projectcalico.org", "metallb.io", "traefik.io", "traefik.containo.us",
+	"external-secrets.io", "generators.external-secrets.io", "bitnami.com", "secrets-store.csi.x-k8s.io",
+	"kyverno.io", "policies.kyverno.io", "wgpolicyk8s.io", "templates.gatekeeper.sh", "constraints.gatekeeper.sh", "mutations.gatekeeper.sh",
+	"source.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io", "image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io",
+	"karpenter.sh", "karpenter.k8s.aws", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "kueue.x-k8s.io",
+}
+
+// podlessKinds are kinds without pods of groups that have others too.
+var podlessKinds = []string{
+	"Application.argoproj.io", "ApplicationSet.argoproj.io", "AppProject.argoproj.io", "AnalysisTemplate.argoproj.io", "ClusterAnalysisTemplate.argoproj.io",
+	"ScaledObject.keda.sh", "TriggerAuthentication.keda.sh", "ClusterTriggerAuthentication.keda.sh",
+	"ServiceMonitor.monitoring.coreos.com", "PodMonitor.monitoring.coreos.com", "PrometheusRule.monitoring.coreos.com", "Probe.monitoring.coreos.com", "ScrapeConfig.monitoring.coreos.com",
+	"AlertmanagerConfig.monitoring.coreos.com", "GrafanaDashboard.grafana.integreatly.org", "GrafanaDatasource.grafana.integreatly.org", "GrafanaFolder.grafana.integreatly.org",
+	"KafkaTopic.kafka.strimzi.io", "KafkaUser.kafka.strimzi.io", "KafkaConnector.kafka.strimzi.io", "KafkaRebalance.kafka.strimzi.io",
+}
+
+func makesNoPods(kind schema.GroupKind) bool {
+	return podless[kind] || slices.Contains(podlessGroups, kind.Group) || slices.Contains(podlessKinds, kind.String())
+}
+
 // makingPods are the kinds of Kubernetes that make pods, or are some, whatever group they were in before.
 var makingPods = []string{"Pod", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
 
@@ -37,7 +60,7 @@ func builtin(group string) bool { return kubernetes.Scheme.IsGroupRegistered(gro
 // empty: it is known.
 func (s *State) NotKnown(d *manifest.Document) string {
 	gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
-	if s.scheme.Recognizes(gvk) || podless[gvk.GroupKind()] {
+	if s.scheme.Recognizes(gvk) || makesNoPods(gvk.GroupKind()) || s.podless[gvk.GroupKind()] {
 		return ""
 	}
 	if _, ok := s.custom[gvk.GroupKind()]; ok {
@@ -45,7 +68,7 @@ func (s *State) NotKnown(d *manifest.Document) string {
 		if err != nil {
 			return ""
 		}
-		if template, err := s.customPod(o); err != nil || template != nil {
+		if template, _, err := s.customPod(o, d.Template); err != nil || template != nil || !s.given[gvk.GroupKind()] {
 			return ""
 		}
 	} else if kubernetes.Scheme.Recognizes(gvk) && !slices.Contains(makingPods, d.Kind) {
@@ -95,7 +118,7 @@ var stable = regexp.MustCompile(`^v[0-9]+$`)
 // unknown, as all custom kinds are, and for what a cluster has stored, perhaps of a later version.
 func (s *State) misnamed(d *manifest.Document) error {
 	gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
-	if s.scheme.Recognizes(gvk) || podless[gvk.GroupKind()] {
+	if s.scheme.Recognizes(gvk) || makesNoPods(gvk.GroupKind()) {
 		return nil
 	}
 	own := gvk.GroupVersion() == v1alpha1.GroupVersion // of other versions the policies' reader says more

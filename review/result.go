@@ -27,6 +27,8 @@ type Resource struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name,omitempty"`
+	// Template is which of its pod templates, if it has several.
+	Template string `json:"template,omitempty"`
 }
 
 // String is kind namespace/name, for people.
@@ -37,6 +39,9 @@ func (r Resource) String() string {
 	}
 	if r.Namespace != "" {
 		name = r.Namespace + "/" + name
+	}
+	if r.Template != "" {
+		name += " (" + r.Template + ")"
 	}
 	return r.Kind + " " + name
 }

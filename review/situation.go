@@ -24,7 +24,7 @@ func (e *Engine) Situation(ctx context.Context, d *manifest.Document, q Question
 	if o == nil || err != nil {
 		return nil, err
 	}
-	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: &Result{}}
+	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: &Result{}, template: d.Template}
 	pod, err := s.podOf(o)
 	if pod == nil || err != nil {
 		return nil, err

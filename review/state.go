@@ -35,7 +35,9 @@ type State struct {
 	scheme   *runtime.Scheme
 	kinds    map[reflect.Type]toolscache.Indexer
 	complete map[reflect.Type]bool
-	custom   map[schema.GroupKind]custom
+	custom   map[schema.GroupKind][]custom
+	// given are the kinds of SetTemplate, and podless those of them that make no pods.
+	given, podless map[schema.GroupKind]bool
 	// nodes are those of kinds, indexed once for all reviews.
 	nodes *topology.Nodes
 }
@@ -52,7 +54,7 @@ func Kinds() []client.Object {
 // NewState knows what every cluster has: the PriorityClasses of the system (pkg/apis/scheduling/v1/helpers.go
 // SystemPriorityClasses, 1.36.3). It also keeps objects of further kinds, which decisions do not read but who asks it does.
 func NewState(further ...client.Object) *State {
-	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}, custom: wellKnown(), nodes: topology.New()}
+	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}, custom: builtIn(), given: map[schema.GroupKind]bool{}, podless: map[schema.GroupKind]bool{}, nodes: topology.New()}
 	for _, kind := range append(Kinds(), further...) {
 		s.kinds[reflect.TypeOf(kind)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
@@ -92,6 +94,34 @@ func (s *State) Add(d *manifest.Document, namespace string) error {
 		s.Set(o)
 	}
 	return err
+}
+
+// AddManifest puts a document under review into the state, as Add does: what is reviewed together is there together. A Pod that has neither run nor been
+// stored is left out, since it is to be created.
+func (s *State) AddManifest(d *manifest.Document, namespace string) error {
+	o, err := s.Object(d, namespace)
+	if pod, ok := o.(*corev1.Pod); ok && !exists(pod) {
+		return err
+	}
+	if o != nil {
+		s.Set(o)
+	}
+	return err
+}
+
+// AddAll adds documents by Add or AddManifest, and returns what is wrong with them.
+func AddAll(documents []*manifest.Document, namespace string, add func(*manifest.Document, string) error) (errs []*manifest.Error) {
+	for _, d := range documents {
+		if err := add(d, namespace); err != nil {
+			errs = append(errs, d.Wrong(err))
+		}
+	}
+	return errs
+}
+
+// exists reports whether a pod is one that a cluster has, and not only a manifest.
+func exists(pod *corev1.Pod) bool {
+	return stored(pod) || pod.Spec.NodeName != "" || pod.Status.Phase != ""
 }
 
 // Object is that of a document if it is of a kind that the state keeps, with the defaults that the API server would have set; else nil. A
@@ -274,7 +304,7 @@ func (v *view) List(_ context.Context, list client.ObjectList, options ...client
 	o.ApplyOptions(options)
 	node, _ := o.FieldSelector.RequiresExactMatch("spec.nodeName")
 	known := all[*corev1.Pod](v.State)
-	if len(known) == 0 && !v.complete[reflect.TypeFor[*corev1.Pod]()] {
+	if !slices.ContainsFunc(known, exists) && !v.complete[reflect.TypeFor[*corev1.Pod]()] {
 		v.miss("Pods of Node " + node)
 		return fmt.Errorf("pods: %w", errUnknown)
 	}

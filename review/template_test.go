@@ -1,11 +1,24 @@
 package review
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/podgrace/podgrace/manifest"
 )
+
+// allowing refuses every class but one.
+const allowing = `
+apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: allowing}
+spec: {priority: {allowedClassNames: [high]}}
+`
 
 const (
 	rollout = `
@@ -131,6 +144,92 @@ func TestCustomWorkloadsThatAreNone(t *testing.T) {
 	}
 }
 
+// Each pod template of a custom workload is judged by itself, by the name that tells it from the others, and with the controller that its pods have.
+func TestSeveralTemplates(t *testing.T) {
+	const pod = `spec: {terminationGracePeriodSeconds: 10, containers: ` + containers + `}`
+	const critical = `spec: {priorityClassName: system-node-critical, containers: ` + containers + `}`
+	workload := func(apiVersion, kind, spec string) string {
+		return `{apiVersion: ` + apiVersion + `, kind: ` + kind + `, metadata: {name: w, namespace: shop}, spec: {` + spec + `}}`
+	}
+	for name, test := range map[string]struct {
+		text, set string
+		want      []string // Resource, the controller of its pod, the decision
+	}{
+		"a LeaderWorkerSet": {workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", `leaderWorkerTemplate: {leaderTemplate: {`+pod+`}, workerTemplate: {`+critical+`}}`), "",
+			[]string{"LeaderWorkerSet shop/w (leaderTemplate) StatefulSet Allowed", "LeaderWorkerSet shop/w (workerTemplate) StatefulSet Denied"}},
+		"one without leaders": {workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", `leaderWorkerTemplate: {workerTemplate: {`+critical+`}}`), "",
+			[]string{"LeaderWorkerSet shop/w StatefulSet Denied"}},
+		"a ScaledJob": {workload("keda.sh/v1alpha1", "ScaledJob", `jobTargetRef: {template: {`+pod+`}}`), "", []string{"ScaledJob shop/w Job Allowed"}},
+		"a JobSet": {workload("jobset.x-k8s.io/v1alpha2", "JobSet", `replicatedJobs: [{name: driver, template: {spec: {template: {`+pod+`}}}}, {name: workers, template: {spec: {template: {`+critical+`}}}}]`), "",
+			[]string{"JobSet shop/w (replicatedJobs[driver].template.spec.template) Job Allowed", "JobSet shop/w (replicatedJobs[workers].template.spec.template) Job Denied"}},
+		"a Volcano Job": {workload("batch.volcano.sh/v1alpha1", "Job", `tasks: [{name: master, template: {`+pod+`}}, {template: {`+critical+`}}]`), "",
+			[]string{"Job shop/w (tasks[master].template) Job Allowed", "Job shop/w (tasks[1].template) Job Denied"}},
+		"a RayCluster": {workload("ray.io/v1", "RayCluster", `headGroupSpec: {template: {`+pod+`}}, workerGroupSpecs: [{groupName: small, template: {`+critical+`}}]`), "",
+			[]string{"RayCluster shop/w (headGroupSpec.template) RayCluster Allowed", "RayCluster shop/w (workerGroupSpecs[small].template) RayCluster Denied"}},
+		"an Argo Workflow": {workload("argoproj.io/v1alpha1", "Workflow", `podPriorityClassName: system-node-critical, templates: [{name: main, dag: {tasks: []}}, {name: a, container: {image: i}}, {name: b, script: {image: i, source: x}, priorityClassName: high}]`), "",
+			[]string{"Workflow shop/w (templates[a]) Workflow Denied", "Workflow shop/w (templates[b]) Workflow Allowed"}},
+		"a Tekton Task": {workload("tekton.dev/v1", "Task", `steps: [{name: build, image: i}, {image: i}]`), "", []string{"Task shop/w TaskRun Allowed"}},
+		"a Kafka":       {workload("kafka.strimzi.io/v1", "Kafka", `kafka: {template: {pod: {priorityClassName: system-node-critical}}}`), "", []string{"Kafka shop/w StrimziPodSet Denied"}},
+		"a Spark application": {workload("sparkoperator.k8s.io/v1beta2", "SparkApplication", `driver: {labels: {app: s}}, executor: {template: {`+critical+`}}`), "",
+			[]string{"SparkApplication shop/w (driver) SparkApplication Allowed", "SparkApplication shop/w (executor) Pod Denied"}},
+		"a kind of one's own": {workload("example.com/v1", "Farm", `fields: [{name: north, pod: {`+pod+`}}, {name: south, pod: {`+critical+`}}]`), "Farm.example.com=spec.fields[*].pod@Job.batch",
+			[]string{"Farm shop/w (fields[north].pod) Job Allowed", "Farm shop/w (fields[south].pod) Job Denied"}},
+		"a built-in kind told otherwise": {workload("keda.sh/v1alpha1", "ScaledJob", `other: {`+pod+`}`), "ScaledJob.keda.sh=spec.other", []string{"ScaledJob shop/w ScaledJob Allowed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := engineOf(t, web+"---\n"+allowing, shop, high, service)
+			if kind, path, ok := strings.Cut(test.set, "="); ok {
+				if err := e.State.SetTemplate(schema.ParseGroupKind(kind), path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			for _, d := range e.State.Expand([]*manifest.Document{document(t, test.text)}) {
+				r, wrong := e.Review(t.Context(), d, Question{})
+				if wrong != nil {
+					t.Fatal(wrong)
+				}
+				if r == nil { // a template that makes no pod
+					continue
+				}
+				in, err := e.Situation(t.Context(), d, Question{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprintf("%s %s %s", r.Resource, metav1.GetControllerOf(in.Pod).Kind, r.Decision))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A path that no object of its kind has is told; a kind of which there is no object is not.
+func TestUnmet(t *testing.T) {
+	s := NewState()
+	for _, set := range []string{"Farm.example.com=spec.template", "Farm.example.com=spec.tempalte", "Barn.example.com=spec.template", "ScaledJob.keda.sh=spec.jobTarget.template", "Mill.example.com=-"} {
+		kind, path, _ := strings.Cut(set, "=")
+		if err := s.SetTemplate(schema.ParseGroupKind(kind), path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	documents := []*manifest.Document{
+		document(t, "{apiVersion: example.com/v1, kind: Farm, spec: {template: {spec: {}}}}"), document(t, "{apiVersion: example.com/v1, kind: Farm}"), document(t, "{apiVersion: example.com/v1, kind: Mill}"),
+		document(t, "{apiVersion: keda.sh/v1alpha1, kind: ScaledJob, spec: {jobTargetRef: {template: {spec: {}}}}}"),
+	}
+	var got []string
+	for _, err := range s.Unmet(documents) {
+		got = append(got, err.Error())
+	}
+	if diff := cmp.Diff([]string{"no Farm.example.com has a pod template at spec.tempalte", "no ScaledJob.keda.sh has a pod template at spec.jobTarget.template"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if s.NotKnown(documents[2]) != "" {
+		t.Error("a kind that makes no pods is not known")
+	}
+}
+
 func TestSetTemplate(t *testing.T) {
 	for _, test := range []struct{ kind, path, says string }{
 		{"CloneSet.apps.kruise.io", "spec.template", ""},
@@ -140,6 +239,10 @@ func TestSetTemplate(t *testing.T) {
 		{"CloneSet", "spec.template", "no kind with its group"},
 		{"", "spec.template", "no kind with its group"},
 		{"Deployment.apps", "spec.template", "Kubernetes' own"},
+		{"Farm.example.com", "spec.fields[*].template@Job.batch", ""},
+		{"Farm.example.com", "-", ""},
+		{"Farm.example.com", "spec.[*].template", "no path of a field"},
+		{"Farm.example.com", "spec.template@", "no kind of a controller"},
 	} {
 		err := NewState().SetTemplate(schema.ParseGroupKind(test.kind), test.path)
 		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {

@@ -12,11 +12,12 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Listed takes notice of typed lists. One of Services, even an empty one, says which there are: without Services nobody could else say that
-// there are none. It is not so for Nodes and others whose absence makes a removal safe.
+// Listed takes notice of typed lists, such as a PriorityClassList. Even an empty one has all objects of its kind: what is not in it is absent.
 func (s *State) Listed(kinds []manifest.Listed) {
-	if slices.Contains(kinds, manifest.Listed{APIVersion: "v1", Kind: "Service"}) {
-		s.Complete(&corev1.Service{})
+	for _, kind := range kinds {
+		if o, err := s.empty(kind.APIVersion, kind.Kind); err == nil && o != nil {
+			s.Complete(o)
+		}
 	}
 }
 

@@ -208,11 +208,12 @@ func (r *diffReader) read(ctx context.Context) error {
 	}
 	r.exempt = exempt
 	r.state.Listed(manifests.Listed)
-	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
-		if err := r.state.Add(d, r.inputs.Namespace); err != nil {
-			r.errors = append(r.errors, d.Wrong(err))
-		}
+	r.add(review.AddAll(further.Documents, r.inputs.Namespace, r.state.Add))
+	r.add(review.AddAll(manifests.Documents, r.inputs.Namespace, r.state.AddManifest))
+	if err := r.inputs.Templates.Check(r.state, r.documents); err != nil {
+		return err
 	}
+	r.documents = r.state.Expand(r.documents)
 	return nil
 }
 

@@ -272,5 +272,5 @@ func found(s *review.Summary, failOn []string) bool {
 	if slices.Contains(failOn, failOnNever) {
 		return false
 	}
-	return s.Denied > 0 || slices.Contains(failOn, failOnWarn) && s.Warned > 0 || slices.Contains(failOn, failOnUnknown) && (s.Unknown > 0 || s.NoNodes)
+	return s.Denied > 0 || slices.Contains(failOn, failOnWarn) && s.Warned > 0 || slices.Contains(failOn, failOnUnknown) && (s.Unknown > 0 || s.NoNodes || len(s.NotKnown) > 0)
 }

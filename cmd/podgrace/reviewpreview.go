@@ -49,7 +49,7 @@ func (p *previewer) previewResults(ctx context.Context, l *inputs.Loaded, result
 		return true, nil
 	}
 	passed = slices.DeleteFunc(passed, func(d *manifest.Document) bool {
-		return refused[place{review.Resource{APIVersion: d.APIVersion, Kind: d.Kind, Name: d.Name}, sourceOf(d)}]
+		return d.Template > 0 || refused[place{review.Resource{APIVersion: d.APIVersion, Kind: d.Kind, Name: d.Name}, sourceOf(d)}]
 	})
 	previews, err := p.documents(ctx, passed, l.Listed, alone)
 	if err != nil {

@@ -88,7 +88,9 @@ func classify(documents []*manifest.Document, namespace string) *items {
 		case d.Kind == "Pod" && d.APIVersion == "v1", d.Kind == "ReplicaSet", d.Kind == "Job":
 			i.look()
 		}
-		all.makers[keyOf(d.APIVersion, d.Kind, i.namespace, d.Name)] = i
+		if d.Templates < 2 { // of several, it is not known which a pod was made of
+			all.makers[keyOf(d.APIVersion, d.Kind, i.namespace, d.Name)] = i
+		}
 		all.list = append(all.list, i)
 	}
 	for _, i := range all.list {

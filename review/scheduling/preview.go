@@ -40,6 +40,7 @@ type Resource struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name,omitempty"`
+	Template   string `json:"template,omitempty"`
 }
 
 // Source is a file, and the line of it.

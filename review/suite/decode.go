@@ -105,7 +105,7 @@ func (r *decoder) decodeCase(i int, raw json.RawMessage) *Case {
 }
 
 func (r *decoder) when(i int, y *whenYAML) When {
-	w := When{Review: y.Review, Question: review.Question{
+	w := When{Review: y.Review, Template: y.Template, Question: review.Question{
 		Operation: review.OperationCreate, GracePeriodSeconds: y.GracePeriodSeconds, User: authenticationv1.UserInfo{Username: y.User, Groups: y.Groups},
 	}}
 	if y.subjects() != 1 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,6 +135,9 @@ func (r *Runner) result(ctx context.Context, s *Suite, w *world, c *Case) (*revi
 	if q.User.Username != "" && r.User != nil {
 		q.User = r.User(q.User.Username, q.User.Groups)
 	}
+	if d, err = c.When.templateOf(engine.State, d); err != nil {
+		return nil, err
+	}
 	result, wrong := engine.Review(ctx, d, q)
 	switch {
 	case wrong != nil:
@@ -144,6 +148,23 @@ func (r *Runner) result(ctx context.Context, s *Suite, w *world, c *Case) (*revi
 		return nil, fmt.Errorf("%s %s: to %s it is no business of any policy", d.Kind, d.Name, strings.ToLower(q.Operation))
 	}
 	return result, nil
+}
+
+// templateOf is the document with the pod template that the case is about.
+func (w *When) templateOf(s *review.State, d *manifest.Document) (*manifest.Document, error) {
+	names := s.TemplateNames(d)
+	i := slices.Index(names, w.Template)
+	switch {
+	case i >= 0 && len(names) > 1:
+		of := *d
+		of.Template, of.Templates = i, len(names)
+		return &of, nil
+	case len(names) > 1:
+		return nil, fmt.Errorf("%s %s has several pod templates; when.template is one of %s", d.Kind, d.Name, strings.Join(names, ", "))
+	case w.Template != "":
+		return nil, fmt.Errorf("%s %s has only one pod template: when.template is for objects with several", d.Kind, d.Name)
+	}
+	return d, nil
 }
 
 // recorded is the AdmissionReview of a file.

@@ -34,6 +34,7 @@ var about = map[string]struct {
 	"cases[].when.object":             {"KIND NAMESPACE/NAME, or {apiVersion, kind, namespace, name}, of the state, objects or manifests", map[string]any{"anyOf": references}, false},
 	"cases[].when.manifest":           {"An object, inline", anObject, false},
 	"cases[].when.review":             {"The path of a recorded AdmissionReview, relative to the suite; FILE:LINE where the file has several", nil, false},
+	"cases[].when.template":           {"Which of its pod templates, as review names it, if the object has several", nil, false},
 	"cases[].when.operation":          {"What is done; default: create", map[string]any{"enum": []any{"create", "delete", "evict"}}, false},
 	"cases[].when.user":               {"Who does it; default: nobody in particular", nil, false},
 	"cases[].when.groups":             {"The groups of that user", nil, false},

@@ -54,6 +54,8 @@ type When struct {
 	// Review is the path of a recorded AdmissionReview relative to the suite's folder, with ":LINE" after it where the file has
 	// several. It says itself who does what.
 	Review string
+	// Template is which of its pod templates, if the object has several (review.Resource).
+	Template string
 	// Question has the operation and its options. Its User has no groups but those that the suite names.
 	Question review.Question
 }
@@ -119,6 +121,7 @@ type whenYAML struct {
 	Object             json.RawMessage `json:"object"`
 	Manifest           json.RawMessage `json:"manifest"`
 	Review             string          `json:"review"`
+	Template           string          `json:"template"`
 	Operation          string          `json:"operation"`
 	User               string          `json:"user"`
 	Groups             []string        `json:"groups"`

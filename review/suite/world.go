@@ -49,12 +49,7 @@ func (s *Suite) world(newState func() *review.State) (*world, []*manifest.Error)
 	}
 	state := newState()
 	w.listed = r.listed
-	state.Listed(w.listed)
-	for _, d := range slices.Concat(w.state, w.manifests, w.objects) {
-		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
-			r.fail(d, err)
-		}
-	}
+	r.errors = append(r.errors, w.fill(state)...)
 	if len(r.errors) > 0 {
 		return nil, manifest.Locate(r.errors)
 	}
@@ -67,6 +62,13 @@ func (s *Suite) world(newState func() *review.State) (*world, []*manifest.Error)
 	}
 	w.engine = engine
 	return w, nil
+}
+
+// fill puts into a state what the cluster has, what is reviewed beside it, and overrides.
+func (w *world) fill(state *review.State, overrides ...*manifest.Document) []*manifest.Error {
+	state.Listed(w.listed)
+	const namespace = corev1.NamespaceDefault
+	return slices.Concat(review.AddAll(w.state, namespace, state.Add), review.AddAll(slices.Concat(w.manifests, w.objects, overrides), namespace, state.AddManifest))
 }
 
 // stopped is a clock that always shows the same time.
@@ -188,11 +190,8 @@ func (w *world) with(overrides []*manifest.Document) (*review.Engine, []*manifes
 		whole[i] = &d
 	}
 	state := w.newState()
-	state.Listed(w.listed)
-	for _, d := range append(known, whole...) {
-		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
-			return nil, nil, manifest.Locate([]*manifest.Error{d.Wrong(err)})[0]
-		}
+	if errs := w.fill(state, whole...); len(errs) > 0 {
+		return nil, nil, manifest.Locate(errs)[0]
 	}
 	engine := *w.engine
 	engine.State = state

@@ -66,15 +66,14 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	for _, object := range of.all {
 		state.Set(object)
 	}
-	l.Errors = append(l.Errors, of.errors...)
-	for _, d := range manifests.Documents {
-		if err := state.Add(d, o.Namespace); err != nil {
-			l.Errors = append(l.Errors, d.Wrong(err))
-		}
-	}
+	l.Errors = slices.Concat(l.Errors, of.errors, review.AddAll(manifests.Documents, o.Namespace, state.AddManifest))
 	if err := o.dump(ctx, l); err != nil {
 		return nil, err
 	}
+	if err := o.Templates.Check(state, l.Documents); err != nil {
+		return nil, err
+	}
+	l.Documents = state.Expand(l.Documents)
 	if l.Engine, err = review.NewEngine(state, policies...); err != nil {
 		return nil, cli.UsageError{Err: err}
 	}

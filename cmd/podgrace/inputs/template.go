@@ -1,13 +1,16 @@
 package inputs
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -17,7 +20,7 @@ type TemplateFlag []string
 // AddFlag declares the flag.
 func (t *TemplateFlag) AddFlag(f *pflag.FlagSet) {
 	f.StringArrayVar((*[]string)(t), "template", nil,
-		"pod template of a custom workload, as KIND.GROUP=spec.template; may be repeated")
+		"pod template of a custom workload, as KIND.GROUP=spec.template or spec.tasks[*].template, with @Job.batch for the controller of the pods; KIND.GROUP=- makes no pods; may be repeated")
 }
 
 // parts of one value.
@@ -30,10 +33,19 @@ func (t TemplateFlag) parts(text string) (kind schema.GroupKind, path string) {
 func (t TemplateFlag) Kinds() []schema.GroupKind {
 	var kinds []schema.GroupKind
 	for _, text := range t {
-		kind, _ := t.parts(text)
-		kinds = append(kinds, kind)
+		if kind, path := t.parts(text); path != review.NoPods && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
 	}
 	return kinds
+}
+
+// Check returns an error for paths that no object of their kind has.
+func (t TemplateFlag) Check(s *review.State, documents []*manifest.Document) error {
+	if err := errors.Join(s.Unmet(documents)...); err != nil {
+		return cli.UsageError{Err: fmt.Errorf("--template: %w", err)}
+	}
+	return nil
 }
 
 // Set tells a state.
