@@ -64,14 +64,10 @@ func (p *Policy) Problems(classes map[string]*schedulingv1.PriorityClass) []Prob
 func (p *Policy) Remarks(all Policies, exempt Exempt) []string {
 	remarks := p.remarkExempt(exempt)
 	for _, other := range all {
-		if other.Name != p.Name && other.Spec.Weight == p.Spec.Weight && sharesDefaults(p.Spec, other.Spec) {
-			first := min(p.Name, other.Name)
-			remarks = append(remarks, fmt.Sprintf("PodPolicy %s has the same weight %d and gives the same kind of default: where both match, the first by name decides (%s)", other.Name, p.Spec.Weight, first))
-		}
-	}
-	for _, other := range all {
-		if c := conflict(p, other); c != "" && other.Name != p.Name {
-			remarks = append(remarks, c)
+		for _, remark := range []string{p.TieWith(other), p.ConflictWith(other)} {
+			if other.Name != p.Name && remark != "" {
+				remarks = append(remarks, remark)
+			}
 		}
 	}
 	if s := p.Spec.TopologySpread; s != nil {
@@ -87,6 +83,14 @@ func (p *Policy) Remarks(all Policies, exempt Exempt) []string {
 		}
 	}
 	return remarks
+}
+
+// TieWith is the remark on another policy that gives the same kind of default with the same weight; empty: it does not.
+func (p *Policy) TieWith(other *Policy) string {
+	if other.Spec.Weight != p.Spec.Weight || !sharesDefaults(p.Spec, other.Spec) {
+		return ""
+	}
+	return fmt.Sprintf("PodPolicy %s has the same weight %d and gives the same kind of default: where both match, the first by name decides (%s)", other.Name, p.Spec.Weight, min(p.Name, other.Name))
 }
 
 // makesControllers are kinds that make controllers of pods, and no pods.
@@ -131,8 +135,8 @@ func missingKeys(zone, host bool) []string {
 	return missing
 }
 
-// conflict says where a limit of another policy makes a part of this one idle wherever both match.
-func conflict(p, other *Policy) string {
+// ConflictWith is the remark on a limit of another policy that makes a part of this one idle if both match; empty: there is none.
+func (p *Policy) ConflictWith(other *Policy) string {
 	if name := ClassName(p.Spec); name != "" && other.Spec.Priority != nil {
 		if l := other.Spec.Priority.AllowedClassNames; len(l) > 0 && !slices.Contains(l, name) {
 			return fmt.Sprintf("PodPolicy %s does not allow PriorityClass %s: where both match it is not given", other.Name, name)

@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -118,6 +119,13 @@ func (e *Engine) Review(ctx context.Context, d *manifest.Document, q Question) (
 
 // judge judges a document; false: it is none of Podgrace's.
 func (s *step) judge(ctx context.Context, d *manifest.Document) (bool, error) {
+	if d.Kind == "PriorityClass" {
+		if o, err := s.State.manifest(d); err != nil {
+			return false, err
+		} else if c, ok := o.(*schedulingv1.PriorityClass); ok {
+			return s.class(c), nil
+		}
+	}
 	req, err := s.ask(ctx, d)
 	if req == nil || err != nil {
 		return false, err

@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -35,8 +37,21 @@ func (e *Engine) Remarks(results []Result) []Remark {
 				remarks = append(remarks, Remark{Policy: p.Name, Message: problem.Message})
 			}
 		}
-		for _, message := range p.Remarks(policies, e.Exempt) {
+		for _, message := range p.Remarks(nil, e.Exempt) {
 			remarks = append(remarks, Remark{Policy: p.Name, Message: message})
+		}
+	}
+	for i, p := range policies {
+		for j, other := range policies {
+			if i == j || !bothMatch(p, other, results) {
+				continue
+			}
+			if tie := p.TieWith(other); tie != "" && i < j {
+				remarks = append(remarks, Remark{Policy: p.Name, Message: tie})
+			}
+			if conflict := p.ConflictWith(other); conflict != "" {
+				remarks = append(remarks, Remark{Policy: p.Name, Message: conflict})
+			}
 		}
 	}
 	for _, p := range policies {
@@ -44,7 +59,35 @@ func (e *Engine) Remarks(results []Result) []Remark {
 			remarks = append(remarks, Remark{Policy: p.Name, Message: idle})
 		}
 	}
-	return slices.Concat(remarks, e.remarkNodes(), e.remarkExceptions())
+	return slices.Concat(remarks, e.remarkTaints(), e.remarkNodes(), e.remarkExceptions())
+}
+
+// remarkTaints tells of policies whose hard constraints count nodes that most pods can't use. nodeTaintsPolicy is Ignore by default.
+func (e *Engine) remarkTaints() (remarks []Remark) {
+	var tainted []string
+	for _, n := range Objects[*corev1.Node](e.State) {
+		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }) {
+			tainted = append(tainted, n.Name)
+		}
+	}
+	if len(tainted) == 0 {
+		return nil
+	}
+	for _, p := range e.Policies.Policies() {
+		if s := p.Spec.TopologySpread; s != nil && slices.ContainsFunc(s.Constraints, func(c v1alpha1.TopologySpreadConstraint) bool {
+			return c.WhenUnsatisfiable == corev1.DoNotSchedule && ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyIgnore
+		}) {
+			remarks = append(remarks, Remark{Policy: p.Name, Message: "its hard topology spread constraints count nodes with taints (" + console.Some(tainted, maxLacking, ", ") + ") as empty domains, so pods may stay Pending; set nodeTaintsPolicy: Honor"})
+		}
+	}
+	return remarks
+}
+
+// bothMatch reports whether two policies match one of the results.
+func bothMatch(p, other *policy.Policy, results []Result) bool {
+	return slices.ContainsFunc(results, func(r Result) bool {
+		return slices.Contains(r.Policies, p.Name) && slices.Contains(r.Policies, other.Name)
+	})
 }
 
 // isIdle: of a removal only what speaks against it is told, so that nothing follows from a policy that is not named; and nothing does where

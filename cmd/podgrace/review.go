@@ -190,16 +190,16 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkUngated(results)...)
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkGrants(loaded.Documents)...)
 	r.Repeated = review.RepeatedIn(results, loaded.Documents)
-	if !o.out.has(report.FormatJSON) {
-		for _, remark := range report.Remarks(r) {
-			fmt.Fprintln(t.Err, remark)
-		}
-	}
 	options := report.Options{
 		Style: t.Style, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.Now(),
 	}
 	if err := o.out.write(t.Out, r, options); err != nil {
 		return err
+	}
+	if !o.out.has(report.FormatJSON) { // after the findings
+		for _, remark := range report.Remarks(r) {
+			fmt.Fprintln(t.Err, remark)
+		}
 	}
 	if !o.out.has(report.FormatText, report.FormatMarkdown, report.FormatHTML, report.FormatJSON) { // the others have no place for it
 		inputs.TellLeftOut(t, r.LeftOut)

@@ -98,6 +98,9 @@ func newPage(r *review.Report, o Options) (webpage.Head, htmlPage) {
 	for _, remark := range Remarks(r) {
 		p.Remarks = append(p.Remarks, webpage.Legible(remark))
 	}
+	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
+		p.Remarks = append(p.Remarks, "left out: "+webpage.Legible(sentence))
+	}
 	for _, e := range r.Errors {
 		p.Errors = append(p.Errors, pageError{where(e.File, e.Line), webpage.Legible(e.Message)})
 	}
@@ -134,9 +137,6 @@ func scope(r *review.Report) string {
 	if s.NoNodes {
 		text = strings.TrimSuffix(text, ".") + ". " + noNodes
 	}
-	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
-		text = strings.TrimSuffix(text, ".") + ". Left out: " + webpage.Legible(sentence)
-	}
 	return text
 }
 
@@ -166,11 +166,20 @@ func (t *texts) addAll(list []string) []int {
 	return places
 }
 
+// nameOf is the name of a resource, and of its template if it has several.
+func nameOf(r review.Resource) string {
+	name := cmp.Or(r.Name, "(unnamed)")
+	if r.Template != "" {
+		name += " (" + r.Template + ")"
+	}
+	return name
+}
+
 // row of a result; it is counted in the groups that it is in.
 func (t *texts) row(id int, r *review.Result, groups []decision) pageRow {
 	row := pageRow{
 		ID: id, API: t.add(r.Resource.APIVersion), Kind: t.add(r.Resource.Kind), NS: t.add(r.Resource.Namespace),
-		Name: console.Visible(cmp.Or(r.Resource.Name, "(unnamed)")), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
+		Name: console.Visible(nameOf(r.Resource)), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
 		Op: t.add(r.Operation), User: t.add(r.User), Via: t.add(r.Via), Policies: t.addAll(r.Policies),
 		Reason: t.add(r.Reason), Brief: t.add(brief(r)), Message: t.add(r.Message),
 		Warnings: t.addAll(warnings(r)), Unknown: t.addAll(r.Unknown), Why: t.why(r.Changes),
