@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,10 +99,30 @@ func validateConstraint(all []corev1.TopologySpreadConstraint, i int, path *fiel
 			errs = append(errs, field.NotSupported(path.Child(p.name), *p.value, includes))
 		}
 	}
-	if len(c.MatchLabelKeys) > 0 && c.LabelSelector == nil {
-		errs = append(errs, field.Forbidden(path.Child("matchLabelKeys"), "must not be specified when labelSelector is not set"))
-	}
+	errs = append(errs, validateMatchLabelKeys(c, path)...)
 	return append(errs, metavalidation.ValidateLabelSelector(c.LabelSelector, metavalidation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
+}
+
+// validateMatchLabelKeys is ValidateMatchLabelKeysAndMismatchLabelKeys. Of a stored pod the keys have been merged into the expressions of the selector.
+func validateMatchLabelKeys(c *corev1.TopologySpreadConstraint, path *field.Path) (errs field.ErrorList) {
+	keys := path.Child("matchLabelKeys")
+	switch {
+	case len(c.MatchLabelKeys) == 0:
+		return nil
+	case c.LabelSelector == nil:
+		return field.ErrorList{field.Forbidden(keys, "must not be specified when labelSelector is not set")}
+	}
+	for i, key := range c.MatchLabelKeys {
+		errs = append(errs, metavalidation.ValidateLabelName(key, keys.Index(i))...)
+	}
+	seen := sets.KeySet(c.LabelSelector.MatchLabels)
+	for _, r := range c.LabelSelector.MatchExpressions {
+		if i := slices.Index(c.MatchLabelKeys, r.Key); i >= 0 && seen.Has(r.Key) {
+			errs = append(errs, field.Invalid(path.Index(i), r.Key, "exists in both matchLabelKeys and labelSelector"))
+		}
+		seen.Insert(r.Key)
+	}
+	return errs
 }
 
 func validatePositive(value int32, path *field.Path) field.ErrorList {

@@ -254,6 +254,15 @@ func (w *world) checkGone(t *testing.T) {
 	}
 }
 
+// checkNodesClean: no Node has a taint or a condition of a node enforcer.
+func (w *world) checkNodesClean(t *testing.T) {
+	t.Helper()
+	out, err := w.Kubectl(t.Context(), "get", "nodes", "--output=jsonpath={.items[*].status.conditions[*].type} {.items[*].spec.taints[*].key}")
+	if err != nil || strings.Contains(strings.ToLower(out), "podgrace") {
+		t.Errorf("Nodes have %s (%v)", out, err)
+	}
+}
+
 // checkNothingActs: what is left of the cluster works, and nothing of Podgrace acts.
 func (w *world) checkNothingActs(t *testing.T) {
 	t.Helper()

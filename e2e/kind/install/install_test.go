@@ -180,5 +180,8 @@ func (w *world) uninstall(t *testing.T, i installer, mode string) {
 		t.Fatalf("%v\n%s", err, w.state())
 	}
 	w.checkGone(t)
+	if i.name == helm.name { // which runs a Job for that
+		w.checkNodesClean(t)
+	}
 	w.lab.Logf("%s: removed", t.Name())
 }
