@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -90,9 +89,7 @@ func fewestOf(asks topology.Pod, constraints []corev1.TopologySpreadConstraint, 
 
 // scheduledNow says whether the scheduler that Podgrace knows is to find a node for the pod, and begins at once.
 func scheduledNow(pod *corev1.Pod) bool {
-	owner := controllerOf(pod)
-	daemon := owner != nil && owner.Kind == "DaemonSet" // each of its pods is for one node
-	return !daemon && pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 &&
+	return !isDaemon(controllerOf(pod)) && pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 &&
 		(pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName)
 }
 
@@ -147,7 +144,7 @@ func mayGo(n Neighbour, pod *corev1.Pod, facts Facts) bool {
 	if owner == nil || !facts.Told { // a controller does not create what it replaces
 		return false
 	}
-	_, ofDeployment := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	ofDeployment := slices.ContainsFunc(revisionLabels, func(key string) bool { _, ok := pod.Labels[key]; return ok })
 	switch {
 	case n.Controller == "":
 		return !ofDeployment && OwnerHasSelector(owner)

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -31,7 +32,11 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 		}
 		return
 	}
-	constraints := build(req.Pod, section, selector)
+	without, keys := splitRevision(req.Pod, section, selector)
+	constraints := build(req.Pod, section, without, keys)
+	if len(keys) == 0 {
+		selector = without // else the API server merges the revision back
+	}
 	warnOfOwnLabels(req.Pod, e, constraints, out)
 	if slices.ContainsFunc(constraints, isHard) {
 		var problems map[int]string
@@ -99,15 +104,14 @@ func wantsSpread(pod *corev1.Pod, e *Effective) string {
 		return "has constraints of its own"
 	case pod.Spec.NodeName != "":
 		return "bound to a node already"
-	case owner != nil && owner.Kind == "DaemonSet" && owner.APIVersion == appsv1.SchemeGroupVersion.String():
+	case isDaemon(owner):
 		return "pinned to its node by a DaemonSet"
 	}
 	return ""
 }
 
-// build writes the constraints as core types, with the derived selector.
-func build(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection, selector *metav1.LabelSelector) []corev1.TopologySpreadConstraint {
-	selector, keys := splitRevision(pod, section, selector)
+// build writes the constraints as core types, with the derived selector, and keys for matchLabelKeys.
+func build(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection, selector *metav1.LabelSelector, keys []string) []corev1.TopologySpreadConstraint {
 	constraints := make([]corev1.TopologySpreadConstraint, 0, len(section.Constraints))
 	for _, c := range section.Constraints {
 		own, ownKeys := selector, slices.Clone(keys)
@@ -135,6 +139,23 @@ func build(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection, selector *m
 	return constraints
 }
 
+// isDaemon reports whether a controller is a DaemonSet of Kubernetes or OpenKruise, which ties each of its pods to one node
+// (https://github.com/openkruise/kruise: pkg/controller/daemonset).
+func isDaemon(owner *metav1.OwnerReference) bool {
+	if owner == nil || owner.Kind != "DaemonSet" {
+		return false
+	}
+	group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group
+	return group == appsv1.GroupName || group == "apps.kruise.io"
+}
+
+// RolloutRevisionLabel is for the ReplicaSets of an Argo Rollout what pod-template-hash is for those of a Deployment
+// (https://github.com/argoproj/argo-rollouts: pkg/apis/rollouts/v1alpha1/types.go DefaultRolloutUniqueLabelKey).
+const RolloutRevisionLabel = "rollouts-pod-template-hash"
+
+// revisionLabels tell the ReplicaSets of one workload from each other.
+var revisionLabels = []string{appsv1.DefaultDeploymentUniqueLabelKey, RolloutRevisionLabel}
+
 // splitRevision takes the revision out of the selector of a ReplicaSet's pod. With revisionAware it goes into
 // matchLabelKeys, which the API server merges back, so that the outcome is the scheduler's own default selector.
 func splitRevision(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection, selector *metav1.LabelSelector) (*metav1.LabelSelector, []string) {
@@ -142,12 +163,17 @@ func splitRevision(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection, sel
 	if owner == nil || owner.Kind != "ReplicaSet" {
 		return selector, nil
 	}
-	stripped, ok := stripKey(selector, pod, appsv1.DefaultDeploymentUniqueLabelKey)
-	if !ok || len(stripped.MatchLabels)+len(stripped.MatchExpressions) == 0 {
-		return selector, nil // the revision is all there is: without it the selector would match the whole namespace
+	stripped, keys := selector, []string(nil)
+	for _, key := range revisionLabels {
+		if without, ok := stripKey(stripped, pod, key); ok {
+			stripped, keys = without, append(keys, key)
+		}
 	}
-	if ptr.Deref(section.RevisionAware, true) {
-		return stripped, []string{appsv1.DefaultDeploymentUniqueLabelKey}
+	switch {
+	case len(stripped.MatchLabels)+len(stripped.MatchExpressions) == 0:
+		return selector, nil // the revision is all there is: without it the selector would match the whole namespace
+	case ptr.Deref(section.RevisionAware, true):
+		return stripped, keys
 	}
 	return stripped, nil
 }

@@ -55,6 +55,27 @@ func TestApplyTopologySpread(t *testing.T) {
 			changes:  []string{addSpread + `[` + softZone + byApp + `,` + byHash + `}]`},
 		},
 		{
+			name:     "revisionAware false, of an Argo Rollout",
+			pod:      Pod(OfReplicaSet, Labelled(defaulting.RolloutRevisionLabel, "abc")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), RevisionAware(false))),
+			facts:    facts(ownerSelects("app", "web", defaulting.RolloutRevisionLabel, "abc")),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+		{
+			name:     "revisionAware true, of an Argo Rollout",
+			pod:      Pod(OfReplicaSet, Labelled(defaulting.RolloutRevisionLabel, "abc")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
+			facts:    facts(ownerSelects("app", "web", defaulting.RolloutRevisionLabel, "abc")),
+			changes:  []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["rollouts-pod-template-hash"]}]`},
+		},
+		{
+			name:     "the Rollout's hash is all there is",
+			pod:      Pod(OfReplicaSet, Labelled(defaulting.RolloutRevisionLabel, "abc")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), RevisionAware(false))),
+			facts:    facts(ownerSelects(defaulting.RolloutRevisionLabel, "abc")),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"rollouts-pod-template-hash":"abc"}}}]`},
+		},
+		{
 			name:     "the hash is all there is: without it the whole namespace would count",
 			pod:      Pod(revision),
 			policies: One(PodPolicy("web", Spreads(Soft(zone)), RevisionAware(false))),
@@ -104,8 +125,14 @@ func TestApplyTopologySpread(t *testing.T) {
 			facts:    facts(service("app", "web")),
 		},
 		{
-			name:     "a DaemonSet of another API group pins nothing",
+			name:     "a DaemonSet of OpenKruise pins its pods as well",
 			pod:      Pod(OwnedBy("apps.kruise.io/v1alpha1", "DaemonSet", "agent")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
+			facts:    facts(service("app", "web")),
+		},
+		{
+			name:     "a DaemonSet of another API group pins nothing",
+			pod:      Pod(OwnedBy("apps.example.com/v1alpha1", "DaemonSet", "agent")),
 			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
 			facts:    facts(service("app", "web")),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/workloads"
 )
 
@@ -181,7 +182,7 @@ func copyFields(into, from map[string]any, fields ...string) {
 
 // rolloutPod is a pod of the ReplicaSet that a Rollout makes.
 func rolloutPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) (*workloads.Template, error) {
-	const hash, revision = "rollouts-pod-template-hash", "revision"
+	const revision = "revision"
 	given, _, err := unstructured.NestedMap(o.Object, "spec", "selector")
 	if err != nil {
 		return nil, fmt.Errorf("spec.selector: %w", err)
@@ -193,8 +194,8 @@ func rolloutPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) 
 	if err := selectsOwn(&selector, template.Labels); err != nil {
 		return nil, err
 	}
-	template.Labels = withLabel(template.Labels, hash, revision)
-	selector.MatchLabels = withLabel(selector.MatchLabels, hash, revision)
+	template.Labels = withLabel(template.Labels, defaulting.RolloutRevisionLabel, revision)
+	selector.MatchLabels = withLabel(selector.MatchLabels, defaulting.RolloutRevisionLabel, revision)
 	return workloads.PodOf(&appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName() + "-" + revision, UID: o.GetUID()},
 		Spec:       appsv1.ReplicaSetSpec{Selector: &selector, Template: *template},

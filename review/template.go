@@ -212,7 +212,10 @@ func (f *found) podTemplate() (*corev1.PodTemplateSpec, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(given, &template); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", f.at, err)
 	}
-	return &template, hasContainers(template.Spec, f.at+".spec")
+	if len(template.Spec.Containers) == 0 {
+		return nil, fmt.Errorf("%s.spec.containers is missing", f.at)
+	}
+	return &template, nil
 }
 
 func (s *step) templateOf(o client.Object) (*workloads.Template, error) {

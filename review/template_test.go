@@ -60,7 +60,7 @@ func TestCustomWorkloads(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct{ text, kind, selector string }{
-		"an Argo Rollout":               {rollout, "Rollout", `"labelSelector":{"matchLabels":{"app":"web","rollouts-pod-template-hash":"revision"}}`},
+		"an Argo Rollout":               {rollout, "Rollout", `"labelSelector":{"matchLabels":{"app":"web"}},"matchLabelKeys":["rollouts-pod-template-hash"]`},
 		"a Knative Service":             {knative, "Service", `"labelSelector":{"matchLabels":{"serving.knative.dev/revisionUID":"review"}},"matchLabelKeys":["pod-template-hash"]`},
 		"one that a flag names":         {cloneSet, "CloneSet", `"labelSelector":{"matchLabels":{"app":"web"}}`},
 		"another, by its Pods' spec":    {`{apiVersion: example.com/v1, kind: Farm, metadata: {name: f, namespace: shop}, spec: {workers: {podSpec: {terminationGracePeriodSeconds: 10, containers: [{name: c}]}}}}`, "Farm", ""},
@@ -104,7 +104,7 @@ spec:
 `
 	for kind, test := range map[string]struct{ text, selector string }{
 		"CloneSet":   {cloneSet, `{"app":"web"}`},
-		"ReplicaSet": {rollout, `{"app":"web","rollouts-pod-template-hash":"revision"}`},
+		"ReplicaSet": {rollout, `{"app":"web"}},"matchLabelKeys":["rollouts-pod-template-hash"]`},
 	} {
 		e := engineOf(t, strings.Replace(policy, "KIND", kind, 1), shop, `{apiVersion: v1, kind: Service, metadata: {name: s, namespace: shop}, spec: {selector: {app: other}}}`)
 		if err := e.State.SetTemplate(schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}, "spec.template"); err != nil {

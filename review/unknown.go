@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -63,6 +64,7 @@ const PhraseScheduled = "where it would be scheduled: "
 
 // remedies say what to give so that what was missed is known, by how the phrase of Result.Unknown begins. The first that fits counts.
 var remedies = []struct{ begins, give string }{
+	{"Namespace default", "the Namespace, with its labels; or -n NAMESPACE, if what names none goes into another"},
 	{"Namespace ", "the Namespace, with its labels"},
 	{"PriorityClass ", "the PriorityClass"},
 	{"Services of Namespace ", "the Services; where there are none: {apiVersion: v1, kind: ServiceList, items: []}"},
@@ -88,7 +90,7 @@ func Remedy(phrase string) string {
 // ofControllers are the labels by which no Service selects that tells anything new: they stand for one template, or for the pod's one
 // controller, or are made up when the pods are.
 var ofControllers = []string{
-	appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, batchv1.JobNameLabel, batchv1.ControllerUidLabel, "job-name", "controller-uid",
+	appsv1.DefaultDeploymentUniqueLabelKey, defaulting.RolloutRevisionLabel, appsv1.ControllerRevisionHashLabelKey, batchv1.JobNameLabel, batchv1.ControllerUidLabel, "job-name", "controller-uid",
 }
 
 // servicesMatter says whether Services could change the constraints that a policy gives. A Service that selects the pod adds labels of the
