@@ -27,19 +27,19 @@ func ResolvePriority(pod *corev1.Pod, facts Facts) error {
 			return fmt.Errorf("no PriorityClass with name %s was found", name)
 		}
 	}
-	value, preemption := int32(0), ptr.To(corev1.PreemptLowerPriority)
+	value, preemption, by := int32(0), ptr.To(corev1.PreemptLowerPriority), "without a PriorityClass"
 	if class != nil {
-		pod.Spec.PriorityClassName, value, preemption = class.Name, class.Value, class.PreemptionPolicy
+		pod.Spec.PriorityClassName, value, preemption, by = class.Name, class.Value, class.PreemptionPolicy, "by PriorityClass "+class.Name
 	}
 	if have := pod.Spec.Priority; have != nil && *have != value {
-		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; it is %d by the PriorityClass", *have, value)
+		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; it is %d %s", *have, value, by)
 	}
 	pod.Spec.Priority = new(value)
 	if preemption == nil {
 		return nil
 	}
 	if have := pod.Spec.PreemptionPolicy; have != nil && *have != *preemption {
-		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; it is %s by the PriorityClass", *have, *preemption)
+		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; it is %s %s", *have, *preemption, by)
 	}
 	pod.Spec.PreemptionPolicy = new(*preemption)
 	return nil

@@ -28,7 +28,7 @@ func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result
 	if want != have {
 		out.change(Change{Section: string(v1alpha1.SectionGracePeriod), Policy: why.policy, Path: gracePath, Before: pointed(req.Pod.Spec.TerminationGracePeriodSeconds), Value: want, Why: why.text})
 		if !why.isDefault {
-			out.warn(becauseGracePeriodOutOfBounds, why.policy, "terminationGracePeriodSeconds is now %d, not %d: %s", want, have, why.text)
+			out.warn(becauseGracePeriodOutOfBounds, why.policy, "terminationGracePeriodSeconds is now %d, not %s: %s", want, written(req.Pod, have), why.text)
 		}
 	}
 	if want == 0 && zero.action() == v1alpha1.ZeroGraceWarn {
@@ -37,6 +37,14 @@ func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result
 	probes := probesOf(req.Pod)
 	e.applyProbes(probes, out)
 	e.remarkStops(want, stops, probes, out)
+}
+
+// written is the grace period that the pod has, for people: a negative one counts as another.
+func written(pod *corev1.Pod, counts int64) string {
+	if w := pod.Spec.TerminationGracePeriodSeconds; w != nil && *w != counts {
+		return fmt.Sprintf("%d (which counts as %d)", *w, counts)
+	}
+	return fmt.Sprint(counts)
 }
 
 // because is why a grace period is another one, and by which policy, the last of several.
