@@ -23,7 +23,7 @@ reason, message, warnings, fields of the pod. It is judged as the cluster would.
 
 PATH is a suite, or a folder in which all suites are found, suite.yaml by custom.
 A suite takes the policies, manifests and state of its own folder, unless it
-names others.
+names others. Of several suites the table has a line each; what failed is told whole.
 
 Exit codes: 0 all cases passed, or were updated
             1 a case failed
@@ -84,7 +84,7 @@ func (o *testOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.format, "output", "o", suite.Formats()[0], "one of "+strings.Join(suite.Formats(), ", "))
 	f.BoolVar(&o.update, "update", false, "write what happens into the cases that fail or expect nothing")
 	o.templates.AddFlag(f)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "table: also what happened in each case")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "table: each case of several suites, and what happened in it")
 }
 
 // Complete reads the flags and says what is wrong with them.

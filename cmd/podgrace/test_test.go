@@ -96,3 +96,40 @@ func TestHelpKeepsToTheWidth(t *testing.T) {
 		}
 	}
 }
+
+// Of several suites the table has a line each, and what failed is told whole.
+func TestTestOfSeveralSuites(t *testing.T) {
+	dir := t.TempDir()
+	for name, cases := range map[string]string{
+		"a": "- name: passes\n  when: {object: Pod shop/web}\n  then: {decision: Allowed}\n- name: fails\n  when: {object: Pod shop/web}\n  then: {decision: Denied}\n",
+		"b": "- name: passes too\n  when: {object: Pod shop/web}\n  then: {decision: Allowed}\n",
+	} {
+		if err := os.Rename(policyFolder(t, cases), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename := func(name string) {
+		file := filepath.Join(dir, name, "suite.yaml")
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, bytes.Replace(text, []byte("{name: all}"), []byte("{name: suite-"+name+"}"), 1), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("a")
+	rename("b")
+	for verbose, want := range map[string][]string{
+		"":   {"SUITE    CASES  RESULT\nsuite-a      2  1 FAIL\nsuite-b      1  ok\n", "suite-a: fails (", "- Denied", "3 cases in 2 suites: 2 passed, 1 failed"},
+		"-v": {"SUITE    CASE        RESULT\n", "suite-b  passes too  ok\n"},
+	} {
+		var out bytes.Buffer
+		code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test", dir}, strings.Fields(verbose)...))
+		for _, says := range want {
+			if code != 1 || !strings.Contains(out.String(), says) {
+				t.Errorf("%q: exit %d, without %q:\n%s", verbose, code, says, out.String())
+			}
+		}
+	}
+}

@@ -21,22 +21,13 @@ type table struct {
 	Options
 }
 
-// writeTable prints a row for each case, then what failed and why, and a line that counts.
+// writeTable prints a row for each case, or for each of several suites, then what failed and why, and a line that counts.
 func writeTable(w io.Writer, r *Report, o Options) error {
 	t := &table{Options: o}
-	suiteWidth, caseWidth := len("SUITE"), len("CASE")
-	for _, c := range r.Cases {
-		suiteWidth, caseWidth = max(suiteWidth, width(c.Suite)), max(caseWidth, width(c.Case))
-	}
-	if len(r.Cases) > 0 {
-		fmt.Fprintf(t, "%-*s  %-*s  RESULT\n", suiteWidth, "SUITE", caseWidth, "CASE")
-	}
-	for _, c := range r.Cases {
-		mark := marks[c.Status]
-		fmt.Fprintf(t, "%-*s  %-*s  %s\n", suiteWidth, shown(c.Suite), caseWidth, shown(c.Case), t.Style.Paint(mark.word, console.Bold, mark.color))
-		if o.Verbose {
-			t.happened(c)
-		}
+	if r.Summary.Suites > 1 && !o.Verbose {
+		t.suites(r)
+	} else {
+		t.cases(r)
 	}
 	for _, c := range r.Cases {
 		t.failure(c)
@@ -45,6 +36,67 @@ func writeTable(w io.Writer, r *Report, o Options) error {
 	t.summary(r)
 	_, err := io.WriteString(w, t.String())
 	return err
+}
+
+// cases has a row for each.
+func (t *table) cases(r *Report) {
+	suiteWidth, caseWidth := len("SUITE"), len("CASE")
+	for _, c := range r.Cases {
+		suiteWidth, caseWidth = max(suiteWidth, width(c.Suite)), max(caseWidth, width(c.Case))
+	}
+	if len(r.Cases) > 0 {
+		fmt.Fprintf(t, "%-*s  %-*s  RESULT\n", suiteWidth, "SUITE", caseWidth, "CASE")
+	}
+	for _, c := range r.Cases {
+		fmt.Fprintf(t, "%-*s  %-*s  %s\n", suiteWidth, shown(c.Suite), caseWidth, shown(c.Case), t.mark(c.Status, 0))
+		if t.Verbose {
+			t.happened(c)
+		}
+	}
+}
+
+// suites has a row for each: how many cases it has, and how many of them did not pass.
+func (t *table) suites(r *Report) {
+	type row struct {
+		file, name string
+		cases      int
+		of         map[Status]int
+	}
+	var rows []*row
+	suiteWidth := len("SUITE")
+	for _, c := range r.Cases { // those of a suite follow each other
+		if len(rows) == 0 || rows[len(rows)-1].file != c.Source.File || rows[len(rows)-1].name != c.Suite {
+			rows = append(rows, &row{file: c.Source.File, name: c.Suite, of: map[Status]int{}})
+			suiteWidth = max(suiteWidth, width(c.Suite))
+		}
+		last := rows[len(rows)-1]
+		last.cases++
+		last.of[c.Status]++
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(t, "%-*s  CASES  RESULT\n", suiteWidth, "SUITE")
+	}
+	for _, s := range rows {
+		var results []string
+		for _, status := range []Status{Failed, Errored, Updated} {
+			if n := s.of[status]; n > 0 {
+				results = append(results, t.mark(status, n))
+			}
+		}
+		if len(results) == 0 {
+			results = []string{t.mark(Passed, 0)}
+		}
+		fmt.Fprintf(t, "%-*s  %5d  %s\n", suiteWidth, shown(s.name), s.cases, strings.Join(results, ", "))
+	}
+}
+
+// mark is the word of a status, after a number if there is one.
+func (t *table) mark(s Status, n int) string {
+	word := marks[s].word
+	if n > 0 {
+		word = fmt.Sprintf("%d %s", n, word)
+	}
+	return t.Style.Paint(word, console.Bold, marks[s].color)
 }
 
 func width(text string) int { return utf8.RuneCountInString(shown(text)) }
