@@ -3,6 +3,7 @@ package version
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -99,5 +100,21 @@ func TestLinked(t *testing.T) {
 		if err != nil || string(out) != "v1.2.3\n" {
 			t.Errorf("with %s: %s, %v", variable, out, err)
 		}
+	}
+}
+
+// A program that is built in a clone, without the names that the linker gives, has the version that Go makes of the tag or the commit. Go knows no
+// worktree of git (cmd/go/internal/vcs/vcs.go vcsGit, 1.26).
+func TestBuiltInAClone(t *testing.T) {
+	if info, err := os.Stat("../../.git"); err != nil || !info.IsDir() {
+		t.Skip("not a clone")
+	}
+	file := filepath.Join(t.TempDir(), "tell")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=true", "-o", file, "./testdata/tell").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), file).Output()
+	if version := strings.TrimSpace(string(out)); err != nil || version == Unknown || version == "" {
+		t.Errorf("got %q, %v", version, err)
 	}
 }
