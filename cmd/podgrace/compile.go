@@ -62,7 +62,7 @@ func newCompile(t cli.Terminal, name string) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&paths, "policy", nil, "file or folder with PodPolicies, and exceptions from them; may be repeated")
+	f.StringArrayVar(&paths, "policy", nil, "file, folder or - (stdin) with PodPolicies, and exceptions from them; may be repeated")
 	f.StringVarP(&namespace, "namespace", "n", "podgrace-system", "namespace that Podgrace runs in")
 	f.StringSliceVar(&excluded, "exclude-namespaces", nil, "namespaces that no policy is for, as the webhook's flag of that name has them")
 	f.StringVar(&globalDefault, "global-default", "", "name of the cluster's globalDefault PriorityClass, which a refusal explains")
@@ -70,11 +70,15 @@ func newCompile(t cli.Terminal, name string) *cobra.Command {
 }
 
 func runCompile(t cli.Terminal, paths []string, exempt policy.Exempt, globalDefault string) error {
-	policies, wrong, err := inputs.RequirePolicies("--policy", paths)
+	files, err := inputs.ReadPolicyFiles("--policy", paths, t.In)
 	if err != nil {
 		return err
 	}
-	asked, wrongToo := inputs.LoadExceptions("--policy", paths)
+	policies, wrong, err := files.Require()
+	if err != nil {
+		return err
+	}
+	asked, wrongToo := files.Exceptions()
 	wrong = append(wrong, wrongToo...)
 	for _, w := range wrong {
 		fmt.Fprintln(t.Err, w)

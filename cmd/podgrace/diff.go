@@ -131,15 +131,15 @@ func (o *diffOptions) Validate() error {
 }
 
 func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
-	r := &diffReader{diffOptions: o, Terminal: t}
+	r := &diffReader{diffOptions: o, Terminal: t, policyFiles: map[string]*inputs.PolicyFiles{}}
 	if err := r.read(ctx); err != nil {
 		return err
 	}
-	from, err := r.engine("--from", inputs.AtRef(r.from, r.to), r.before)
+	from, err := r.engine("--from", r.before)
 	if err != nil {
 		return err
 	}
-	to, err := r.engine("--to", r.to, r.after)
+	to, err := r.engine("--to", r.after)
 	if err != nil {
 		return err
 	}
@@ -180,6 +180,8 @@ type diffReader struct {
 	documents     []*manifest.Document
 	files         int
 	errors        []*manifest.Error
+	// policyFiles by the flag that names them.
+	policyFiles map[string]*inputs.PolicyFiles
 }
 
 func (r *diffReader) read(ctx context.Context) error {
@@ -222,7 +224,12 @@ func (r *diffReader) policies(flag string, paths []string) ([]*v1alpha1.PodPolic
 	if slices.Equal(paths, []string{inputs.NoPolicies}) {
 		return nil, nil
 	}
-	policies, wrong, err := inputs.RequirePolicies(flag, paths)
+	files, err := inputs.ReadPolicyFiles(flag, paths, r.In)
+	if err != nil {
+		return nil, err
+	}
+	r.policyFiles[flag] = files
+	policies, wrong, err := files.Require()
 	r.add(wrong)
 	return policies, err
 }
@@ -260,7 +267,7 @@ func (r *diffReader) cluster(ctx context.Context) error {
 	return nil
 }
 
-func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.PodPolicy) (*review.Engine, error) {
+func (r *diffReader) engine(flag string, policies []*v1alpha1.PodPolicy) (*review.Engine, error) {
 	e, err := review.NewEngine(r.state, policies...)
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
@@ -272,8 +279,8 @@ func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.Po
 	if r.inputs.Namespace != "" {
 		e.Namespace = r.inputs.Namespace
 	}
-	if len(policies) > 0 {
-		exceptions, wrong := inputs.LoadExceptions(flag, paths)
+	if files := r.policyFiles[flag]; files != nil && len(policies) > 0 {
+		exceptions, wrong := files.Exceptions()
 		e.Exceptions = exceptions
 		r.add(wrong)
 	}

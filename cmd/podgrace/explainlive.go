@@ -34,7 +34,7 @@ func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.
 	if err != nil {
 		return nil, err
 	}
-	policies, policiesErr := o.podPolicies(ctx, reader)
+	policies, policiesErr := o.podPolicies(ctx, t, reader)
 	if _, typed := errors.AsType[cli.UsageError](policiesErr); typed {
 		return nil, policiesErr // what is wrong in a file is told at once
 	}
@@ -72,9 +72,13 @@ func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.
 }
 
 // podPolicies are those of the files, or of the cluster.
-func (o *explainOptions) podPolicies(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
+func (o *explainOptions) podPolicies(ctx context.Context, t cli.Terminal, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
 	if len(o.inputs.Policies) > 0 {
-		policies, wrong, err := inputs.RequirePolicies("--policy", o.inputs.Policies)
+		files, err := inputs.ReadPolicyFiles("--policy", o.inputs.Policies, t.In)
+		if err != nil {
+			return nil, err
+		}
+		policies, wrong, err := files.Require()
 		if err == nil && len(wrong) > 0 {
 			err = cli.UsageError{Err: manifest.Join(wrong)}
 		}

@@ -32,13 +32,16 @@ func (o *Options) Again(f *pflag.FlagSet) []string {
 	return args
 }
 
-// ReadOnce are the paths of --policy and --state that nobody can read a second time: stdin, and pipes as a shell makes them of <(COMMAND).
+// ReadOnce are the paths of --policy and --state that can't be read a second time.
 func (o *Options) ReadOnce() []string {
-	return slices.DeleteFunc(slices.Concat(o.Policies, o.State), func(path string) bool {
-		if path == manifest.Stdin {
-			return false
-		}
-		info, err := os.Stat(path)
-		return err != nil || info.Mode()&fs.ModeNamedPipe == 0
-	})
+	return slices.DeleteFunc(slices.Concat(o.Policies, o.State), func(path string) bool { return !readOnce(path) })
+}
+
+// readOnce reports whether a path is stdin, or a pipe as a shell makes it of <(COMMAND).
+func readOnce(path string) bool {
+	if path == manifest.Stdin {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&fs.ModeNamedPipe != 0
 }

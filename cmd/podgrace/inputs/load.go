@@ -38,7 +38,11 @@ type Loaded struct {
 
 // Load reads all there is. What is wrong with a document or a policy is in the errors; the rest is used.
 func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
-	policies, wrong, err := RequirePolicies("--policy", o.Policies)
+	files, err := ReadPolicyFiles("--policy", o.Policies, t.In)
+	if err != nil {
+		return nil, err
+	}
+	policies, wrong, err := files.Require()
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +85,9 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	if err := o.place(ctx, t, l.Engine); err != nil {
 		return nil, err
 	}
-	exceptions, unread := LoadExceptions("--policy", o.Policies)
+	exceptions, unread := files.Exceptions()
 	l.Engine.Exceptions, l.Errors = exceptions, append(l.Errors, unread...)
-	l.Engine.NodePolicies = loadNodePolicies("--policy", o.Policies)
+	l.Engine.NodePolicies = files.nodePolicies()
 	return l, nil
 }
 

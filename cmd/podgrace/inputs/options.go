@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -71,7 +72,7 @@ func (o *Options) AddReadingFlags(f *pflag.FlagSet) {
 
 // addState declares the flags of policies and state.
 func (o *Options) addState(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.Policies, "policy", nil, "file or folder with PodPolicies, also of a commit: git::REPOSITORY//PATH@REF; may be repeated")
+	f.StringArrayVar(&o.Policies, "policy", nil, "file, folder or - (stdin) with PodPolicies, also of a commit: git::REPOSITORY//PATH@REF; may be repeated")
 	f.StringArrayVar(&o.State, "state", nil, "file or folder with more objects of the cluster; may be repeated")
 	o.Templates.AddFlag(f)
 	f.StringSliceVar(&o.ExcludeNamespaces, "exclude-namespaces", nil, "namespaces that no policy is for, as the webhook's flag of that name has them (default: those of the cluster that was named)")
@@ -108,6 +109,9 @@ func (o *Options) dumps() bool { return o.MayDump && o.Live && len(o.Paths) == 0
 // ValidatePaths refuses empty paths: a variable that is not set must not be taken for nothing to read.
 func (o *Options) ValidatePaths() error {
 	_, excluded := o.excluded()
+	if slices.Contains(o.Policies, manifest.Stdin) && slices.Contains(slices.Concat(o.Paths, o.State), manifest.Stdin) {
+		return errors.New("stdin can be read only once: give --policy - or the others a file")
+	}
 	return errors.Join(excluded, NoEmptyPath("-f", o.Paths), NoEmptyPath("--policy", o.Policies), NoEmptyPath("--state", o.State), o.validateReading())
 }
 
