@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -70,6 +71,30 @@ func TestPlainly(t *testing.T) {
 		word := want[strings.LastIndex(want, " ")+1:]
 		if err := Plainly([]byte(raw), refuses(word), errors.New("no "+word)); err.Error() != want {
 			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
+// A variable in place of a value is named, and is not another type's mistake.
+func TestPlainlyOfAVariable(t *testing.T) {
+	for value, is := range map[string]bool{
+		"${CAPACITY}": true, "${CAPACITY:=5Gi}": true, "${a_1:-5Gi}": true, "x-${A}-y": true, "${A/b/c}": true, "$CAPACITY": false, "${}": false, "${1}": false, "${{ matrix.a }}": false, "5 Gi": false,
+	} {
+		raw, err := json.Marshal(map[string]any{"spec": map[string]any{"sizes": []string{value}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refuse := func(raw []byte) error {
+			var into struct{ Spec struct{ Sizes []int } }
+			return json.Unmarshal(raw, &into)
+		}
+		wrong, ok := errors.AsType[*FieldError](Plainly(raw, refuse, refuse(raw)))
+		want := "spec.sizes[0] is " + value + " (a variable that Flux fills in?)"
+		if !ok || wrong.Field != "spec.sizes[0]" || (wrong.Variable == value) != is || (wrong.Message == want) != is {
+			t.Errorf("%s: %+v", value, wrong)
+		}
+		if e := (&Document{File: "f", Line: 3}).Wrong(wrong); e.Variable != wrong.Variable {
+			t.Errorf("%s: %+v", value, e)
 		}
 	}
 }

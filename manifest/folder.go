@@ -12,8 +12,14 @@ import (
 // Endings of the files that may have manifests, by which they are chosen in a folder. A file that is named is read whatever its ending.
 var Endings = []string{".yaml", ".yml", ".json", ".jsonl", ".ndjson"}
 
-// passedOver are folders of tools that keep YAML of their own, and never what is applied to a cluster. Other hidden folders are read.
-var passedOver = []string{".git", ".hg", ".svn", ".github", ".gitlab", ".circleci", ".idea", ".vscode", ".terraform"}
+// passedOver are folders of tools that keep YAML of their own, and never what is applied to a cluster: .podgrace is where a job of continuous integration
+// has a clone of Podgrace (deploy/ci). Other hidden folders are read.
+var passedOver = []string{".git", ".hg", ".svn", ".github", ".gitlab", ".circleci", ".devcontainer", ".idea", ".vscode", ".terraform", ".podgrace"}
+
+// DeadLink is the error of a symbolic link that leads nowhere.
+type DeadLink struct{ To string }
+
+func (l *DeadLink) Error() string { return "a link to " + l.To + ", which is not there" }
 
 // Folder finds the files that a folder stands for where a person names one: those of the folders in it, too, in the order of names.
 // Symbolic links are followed. Hidden files are left out: tools keep their settings in them; and so is what begins with two dots, as
@@ -81,7 +87,7 @@ func (f *Folder) entry(path string, e fs.DirEntry) {
 		info, err := os.Stat(path)
 		if err != nil {
 			if wanted && !f.excludes(path, false) {
-				f.Found(path, err)
+				f.Found(path, linkError(path, err))
 			}
 			return
 		}
@@ -96,6 +102,15 @@ func (f *Folder) entry(path string, e fs.DirEntry) {
 	default:
 		f.Found(path, nil)
 	}
+}
+
+// linkError is why a symbolic link can't be followed.
+func linkError(path string, err error) error {
+	to, unread := os.Readlink(path)
+	if !errors.Is(err, fs.ErrNotExist) || unread != nil {
+		return err
+	}
+	return &DeadLink{To: to}
 }
 
 func (f *Folder) excludes(path string, folder bool) bool {

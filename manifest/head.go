@@ -9,7 +9,7 @@ import (
 
 // head is what an object says of itself, and what is wrong with it: the first thing.
 type head struct {
-	apiVersion, kind, namespace, name string
+	apiVersion, kind, namespace, name, generateName string
 	// has an apiVersion or kind, even an empty one.
 	typed bool
 	// named: it has metadata.
@@ -46,6 +46,8 @@ func (h *head) nameOf(key string) *string {
 		return &h.name
 	case "namespace":
 		return &h.namespace
+	case "generateName":
+		return &h.generateName
 	}
 	return nil
 }
@@ -96,15 +98,40 @@ func (h *head) give(out *Reader, line int, raw []byte) {
 		return
 	}
 	if h.check(line); h.wrong != nil {
-		h.blame(out, "%s")
+		h.blame(out, "%s"+manifestsIn(h, raw))
 		return
 	}
-	out.document(&Document{Line: line, JSON: raw, APIVersion: h.apiVersion, Kind: h.kind, Namespace: h.namespace, Name: h.name})
+	if len(out.Kinds) == 0 && encrypted(raw) {
+		out.manifest()
+		out.Encrypted = append(out.Encrypted, line)
+		return
+	}
+	out.document(&Document{Line: line, JSON: raw, APIVersion: h.apiVersion, Kind: h.kind, Namespace: h.namespace, Name: h.name, GenerateName: h.generateName})
 }
 
-// blame says what is wrong. What has neither apiVersion, kind nor metadata may be none of Kubernetes' business.
+// manifestsIn is a hint for an object, or a list, that has manifests in it: jsonnet writes maps and lists of them.
+func manifestsIn(h *head, raw []byte) string {
+	if !h.typed && !h.named && bytes.Contains(raw, []byte(apiVersion)) {
+		return " (manifests are in it: jsonnet writes them as documents with -y)"
+	}
+	return ""
+}
+
+// encrypted reports whether SOPS has encrypted values of the object: it adds a field that the API server does not know, with a code that proves the
+// values (https://github.com/getsops/sops, stores/stores.go Metadata).
+func encrypted(raw []byte) bool {
+	var by struct {
+		SOPS struct {
+			MAC string `json:"mac"`
+		} `json:"sops"`
+	}
+	return bytes.Contains(raw, []byte(`"sops"`)) && json.Unmarshal(raw, &by) == nil && by.SOPS.MAC != ""
+}
+
+// blame reports what is wrong. An object that lacks its apiVersion or kind, and metadata as well, may belong to another program: the configuration of
+// Grafana has an apiVersion, and that of Drone a kind.
 func (h *head) blame(out *Reader, format string) {
-	if !h.typed && !h.named {
+	if !h.named && (h.apiVersion == "" || h.kind == "") {
 		out.foreign(h.wrong.line, format, h.wrong.message)
 		return
 	}

@@ -120,7 +120,16 @@ func (d *jsonDocument) explain(err error, line, at int) (int, string, string) {
 	if isEnd(err) {
 		return line, "%s", fmt.Sprintf("JSON: it ends in the middle, at line %d%s", d.lineAt(len(bytes.TrimSpace(d.buf))), rest)
 	}
+	if d.comment(at) {
+		rest = " (JSON has no comments)" + rest
+	}
 	return d.lineAt(d.space(at)), "%s", "JSON: " + err.Error() + rest
+}
+
+// comment says whether a comment of JavaScript begins at an offset, or before it.
+func (d *jsonDocument) comment(at int) bool {
+	around := d.buf[max(at-1, 0):min(at+2, len(d.buf))]
+	return bytes.Contains(around, []byte("//")) || bytes.Contains(around, []byte("/*"))
 }
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
@@ -139,7 +148,7 @@ func (d *jsonDocument) value() error {
 	if err := d.rest(token); err != nil {
 		return err
 	}
-	d.sink.foreign(line, "a list, not an object")
+	d.sink.foreign(line, "a list, not an object%s", manifestsIn(&d.top, d.buf[:d.at()]))
 	return nil
 }
 

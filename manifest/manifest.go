@@ -34,8 +34,8 @@ type Document struct {
 	Node *yaml.Node
 	// JSON of the object, which is a JSON object with apiVersion and kind.
 	JSON []byte
-	// APIVersion, Kind, Namespace and Name as the object says.
-	APIVersion, Kind, Namespace, Name string
+	// APIVersion, Kind, Namespace, Name and GenerateName of the object.
+	APIVersion, Kind, Namespace, Name, GenerateName string
 	// Template is which of its Templates is meant, from 0, if the object has several pod templates.
 	Template, Templates int
 }
@@ -47,6 +47,8 @@ type Error struct {
 	Message string `json:"message"`
 	// Field of the object at Line that is to blame, until Locate has found its own line; empty: none.
 	Field string `json:"-"`
+	// Variable is the value of the field, if it is a variable that another program fills in; the object can't be read before.
+	Variable string `json:"-"`
 	// Whole: it is the path as a whole that is wrong, since it can't be read, or has nothing where it should.
 	Whole bool `json:"-"`
 }
@@ -132,8 +134,14 @@ type Reader struct {
 	Lists int
 	// Listed are the kinds of typed lists, each once.
 	Listed []Listed
+	// Encrypted are the lines of objects that SOPS has encrypted. They are passed over, unless Kinds names some.
+	Encrypted []int
 	// Foreign: the file was Found, and has something, but no manifest.
 	Foreign bool
+	// Template: the file was Found, and is a template that was not rendered.
+	Template bool
+	// Refused are errors of kubectl about what is read nevertheless.
+	Refused []*Error
 
 	// limit in bytes instead of maxDocument, for tests.
 	limit int
@@ -143,10 +151,22 @@ type Reader struct {
 	yield   func(*Document, *Error) bool
 	errors  int
 	stopped bool
-	// any says that there was a manifest, be it a wrong one; strange is what there was before it that is none.
-	any     bool
-	strange []*Error
-	passed  int
+	// any says that there was a manifest, be it a wrong one; held are errors of a Found file before it.
+	any  bool
+	held []held
+	// passed are documents of other programs.
+	passed int
+	// told of the errors.
+	told int
+	// templated says that something can't be read because of a template.
+	templated bool
+}
+
+// held is an error that waits until it is known whether the file is a manifest.
+type held struct {
+	*Error
+	// broken: it can't be read, rather than belong to another program.
+	broken bool
 }
 
 // Read reads the file. False: yield wanted no more.
@@ -157,9 +177,8 @@ func (r *Reader) Read(from io.Reader, yield func(*Document, *Error) bool) bool {
 	}
 	s := &splitter{source: source{from: from, line: 1}, sink: r, limit: r.limit}
 	s.run()
-	if r.finish() {
-		r.Foreign = !r.any && r.passed > 0 && r.errors == 0
-	}
+	r.settle(s.mentions)
+	r.finish()
 	return !r.stopped
 }
 
@@ -176,14 +195,32 @@ func (r *Reader) document(d *Document) {
 
 func (r *Reader) fail(line int, format string, args ...any) {
 	r.errors++
-	if r.stopped || r.errors > maxErrors {
-		return
-	}
 	e := &Error{File: r.File, Line: line, Message: fmt.Sprintf(format, args...)}
 	if r.Rendered && line > 0 {
 		e.Line, e.Message = 0, fmt.Sprintf("line %d of what was rendered: %s", line, e.Message)
 	}
-	r.stopped = !r.yield(nil, e)
+	switch {
+	case !r.Found || r.any:
+		r.tell(e)
+	case r.errors <= maxErrors:
+		r.held = append(r.held, held{e, true})
+	}
+}
+
+// tell reports an error that is counted already.
+func (r *Reader) tell(e *Error) {
+	if r.told++; !r.stopped && r.told <= maxErrors {
+		r.stopped = !r.yield(nil, e)
+	}
+}
+
+// refuse notes an error of kubectl about what is read nevertheless.
+func (r *Reader) refuse(line int, format string, args ...any) {
+	n := len(r.Refused)
+	if r.Rendered || n == maxErrors || n > 0 && r.Refused[n-1].Line >= line { // a document that may be JSON is looked at twice
+		return
+	}
+	r.Refused = append(r.Refused, &Error{File: r.File, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
 // unreadable is wrong with the file as a whole.
@@ -200,7 +237,7 @@ func (r *Reader) foreign(line int, format string, args ...any) {
 		return
 	}
 	if r.passed++; r.passed <= maxErrors {
-		r.strange = append(r.strange, &Error{Line: line, Message: fmt.Sprintf(format, args...)})
+		r.held = append(r.held, held{Error: &Error{File: r.File, Line: line, Message: fmt.Sprintf(format, args...)}})
 	}
 }
 
@@ -210,21 +247,38 @@ func (r *Reader) manifest() {
 		return
 	}
 	r.any = true
-	for _, e := range r.strange {
-		r.fail(e.Line, "%s", e.Message)
+	r.errors += r.passed
+	for _, e := range r.held {
+		r.tell(e.Error)
 	}
-	r.errors += r.passed - len(r.strange)
+}
+
+// settle decides about a file that was Found and has no manifest. What can't be read in it is an error only if the file mentions an apiVersion, which each
+// manifest has. A template is none until it is rendered.
+func (r *Reader) settle(mentions bool) {
+	switch {
+	case r.any || len(r.held) == 0:
+	case r.templated:
+		r.Template, r.errors = true, 0
+	case mentions && r.errors > 0:
+		for _, e := range r.held {
+			if e.broken {
+				r.tell(e.Error)
+			}
+		}
+	default:
+		r.Foreign, r.errors = true, 0
+	}
 }
 
 // wants says whether objects of a kind are to be given.
 func (r *Reader) wants(kind string) bool { return len(r.Kinds) == 0 || slices.Contains(r.Kinds, kind) }
 
-// finish tells how many errors were not told. False: no more is wanted.
-func (r *Reader) finish() bool {
+// finish tells how many errors were not told.
+func (r *Reader) finish() {
 	if more := r.errors - maxErrors; more > 0 && !r.stopped {
 		r.stopped = !r.yield(nil, &Error{File: r.File, Message: fmt.Sprintf("and %d more errors in this file", more)})
 	}
-	return !r.stopped
 }
 
 // Listed is the kind of objects that a list was of, by the list's own type: a ServiceList is one of Services. A List says nothing.

@@ -1,13 +1,16 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // lines of what a stream gives, one each: "LINE apiVersion kind namespace/name JSON", or "LINE! message".
@@ -92,6 +95,69 @@ func TestReadDocuments(t *testing.T) {
 			`1 v1 A / {"apiVersion":"v1","kind":"A","Kind":"B","METADATA":{"name":"x"}}`}},
 	} {
 		t.Run(name, func(t *testing.T) { check(t, tc.text, tc.want...) })
+	}
+}
+
+// What kubectl does not take, or passes over, is read and noted. kubectl's own decoder is asked.
+func TestReadNotesWhatKubectlRefuses(t *testing.T) {
+	const a, b = "apiVersion: v1\nkind: A\n", "apiVersion: v1\nkind: B\n"
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":                     {a + "---\n" + b + "--- # c\n" + a, nil},
+		"a directive":                 {"%YAML 1.1\n---\n" + a, []string{"1 kubectl does not take a directive before a document: %YAML 1.1"}},
+		"a directive in the middle":   {a + "---\n# x\n%TAG ! tag:x,2000:\n---\n" + b, []string{"5 kubectl does not take a directive before a document: %TAG ! tag:x,2000:"}},
+		"one after the end":           {a + "...\n%YAML 1.1\n---\n" + b, nil},
+		"text after a separator":      {"--- {apiVersion: v1, kind: A}\n--- !!map\n" + b, []string{"1 kubectl does not take what stands after a separator...", "2 kubectl does not take what stands after a separator..."}},
+		"a tag in a block":            {a + "b: |\n  --- x\n  %YAML 1.1\n", nil},
+		"bare, after the end":         {a + "...\n# x\n" + b, []string{"5 kubectl passes over a document..."}},
+		"flow, after the end":         {a + "...\n{\"apiVersion\": v1, \"kind\": B}\n", []string{"4 kubectl passes over a document..."}},
+		"separated, after the end":    {a + "...\n---\n" + b + "...\n", nil},
+		"separated by one with words": {a + "...\n--- # x\n" + b, nil},
+		"flow, several":               {"{apiVersion: v1, kind: A}\n---\n{apiVersion: v1, kind: B}\n", nil},
+		"as Windows writes it":        {strings.ReplaceAll(a+"---\n"+b, "\n", "\r\n"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reader{File: Stdin}
+			documents := 0
+			r.Read(strings.NewReader(tc.text), func(_ *Document, wrong *Error) bool {
+				if wrong != nil {
+					t.Error(wrong)
+				}
+				documents++
+				return true
+			})
+			var got []string
+			for i, e := range r.Refused {
+				got = append(got, fmt.Sprintf("%d %s", e.Line, e.Message))
+				if start, ok := strings.CutSuffix(tc.want[min(i, len(tc.want)-1)], "..."); ok && strings.HasPrefix(got[i], start) {
+					got[i] = start + "..."
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if kubectl := kubectlCounts(tc.text); kubectl == documents != (len(tc.want) == 0) {
+				t.Errorf("kubectl reads %d documents of %d", kubectl, documents)
+			}
+		})
+	}
+}
+
+// kubectlCounts is how many objects kubectl reads; -1: it refuses the text.
+func kubectlCounts(text string) int {
+	n := 0
+	for d := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		var o map[string]any
+		switch err := d.Decode(&o); {
+		case errors.Is(err, io.EOF):
+			return n
+		case err != nil:
+			return -1
+		case len(o) > 0:
+			n++
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ type FieldError struct {
 	// Field as people write it: spec.containers[0].image.
 	Field   string
 	Message string
+	// Variable is the field's value, if it is a variable that another program fills in: what the field is then is not known.
+	Variable string
 }
 
 func (e *FieldError) Error() string { return e.Message }
@@ -32,13 +34,22 @@ func (d *Document) Wrong(err error) *Error {
 	}
 	e := &Error{File: d.File, Line: d.Line, Message: err.Error()}
 	if of, ok := errors.AsType[*FieldError](err); ok {
-		e.Field = of.Field
+		e.Field, e.Variable = of.Field, of.Variable
 	}
 	if d.Node != nil { // Locate does not look into what is around it
 		e.Line, e.Field = max(e.Line, LineOf(d.Node, Steps(e.Field))), ""
 	}
 	return e
 }
+
+// variable is one as Flux and envsubst fill it in: ${NAME}, ${NAME:=default}.
+var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*(?:[^A-Za-z0-9_{}][^{}]*)?\}`)
+
+// HasVariable reports whether a text has a variable in it that another program fills in.
+func HasVariable(text string) bool { return variable.MatchString(text) }
+
+// VariableHint asks about a variable.
+const VariableHint = "(a variable that Flux fills in?)"
 
 // wrongType is what decoders say of a value of another type. That of sigs.k8s.io/json has an internal type for it.
 var wrongType = regexp.MustCompile(`^json: cannot unmarshal (\w+)(?: \S+)? into Go .* of type (\S+)$`)
@@ -64,13 +75,33 @@ func Plainly(raw []byte, decode func([]byte) error, err error) error {
 		return wrong != nil
 	})
 	path := fieldpath.Path(steps).String()
+	if text, ok := valueAt(object, steps).(string); ok && HasVariable(text) {
+		return &FieldError{Field: path, Message: path + " is " + text + " " + VariableHint, Variable: text}
+	}
 	if m := wrongType.FindStringSubmatch(err.Error()); m != nil {
-		return &FieldError{path, cmp.Or(path, "it") + " is " + valueInWords(m[1]) + ", not " + typeInWords(m[2])}
+		return &FieldError{Field: path, Message: cmp.Or(path, "it") + " is " + valueInWords(m[1]) + ", not " + typeInWords(m[2])}
 	}
 	if path == "" {
 		return err
 	}
-	return &FieldError{path, fmt.Sprintf("%s: %v", path, err)}
+	return &FieldError{Field: path, Message: fmt.Sprintf("%s: %v", path, err)}
+}
+
+// valueAt is what stands at a path that was found in an object.
+func valueAt(value any, steps []string) any {
+	for _, step := range steps {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		}
+	}
+	return value
 }
 
 // culprit is the path of the first field that fails even where all others are left out, as far down as that can be told. What fails without

@@ -19,6 +19,8 @@ type source struct {
 	// err ended the file; nil at its proper end.
 	err  error
 	done bool
+	// mentions says that the file has the word apiVersion.
+	mentions bool
 }
 
 // more reads on. False: there is nothing more.
@@ -34,11 +36,16 @@ func (s *source) more() bool {
 			}
 		}
 		if n > 0 {
+			fresh := s.buf[max(len(s.buf)-n-len(apiVersion), 0):]
+			s.mentions = s.mentions || bytes.Contains(fresh, []byte(apiVersion))
 			return true
 		}
 	}
 	return false
 }
+
+// apiVersion is a word that each manifest has.
+const apiVersion = "apiVersion"
 
 // has says whether there are n bytes, and reads them.
 func (s *source) has(n int) bool {

@@ -18,6 +18,8 @@ type splitter struct {
 	afterJSON bool
 	// onlyJSON says that broken JSON was found to be no YAML either: it is not tried again, for each line of a long file.
 	onlyJSON bool
+	// ended says that the document before ended with "...", and that no separator followed.
+	ended bool
 }
 
 const bom = "\ufeff"
@@ -42,6 +44,7 @@ func (s *splitter) run() {
 		}
 	}
 	if s.err != nil {
+		s.sink.manifest() // what was not read may be one
 		s.sink.fail(s.line, "read: %s", Reason(s.err))
 	}
 }
@@ -70,6 +73,7 @@ func (s *splitter) skip() bool {
 		case s.starts(bom):
 			s.drop(len(bom))
 		case (s.isMarker("...") || s.isMarker("---")) && s.bareLine():
+			s.ended = s.ended && c == '.'
 			s.dropLine()
 		case c == ' ' || c == '\t' || c == '\r':
 			// White space may be the indentation of YAML, which is the document's.
@@ -129,7 +133,8 @@ func (s *splitter) bareLine() bool {
 	return !s.has(n+1) || s.buf[n] == '\n' || s.buf[n] == '#' && n > len("---")
 }
 
-// looksLikeJSON says whether at an offset there is a JSON value and no flow mapping of YAML, whose keys are rarely quoted.
+// looksLikeJSON says whether at an offset there is a JSON value and no flow mapping of YAML, whose keys are rarely quoted. A comment of JavaScript is
+// neither's, and the words of a JSON parser are the plainer ones.
 func (s *splitter) looksLikeJSON(n int) bool {
 	if s.buf[n] != '{' && s.buf[n] != '[' {
 		return false
@@ -139,7 +144,7 @@ func (s *splitter) looksLikeJSON(n int) bool {
 	if !s.has(n + 1) {
 		return false
 	}
-	return s.buf[n] == '"' || s.buf[n] == open+2 || open == '[' && (s.buf[n] == '{' || s.buf[n] == '[')
+	return s.buf[n] == '"' || s.buf[n] == '/' || s.buf[n] == open+2 || open == '[' && (s.buf[n] == '{' || s.buf[n] == '[')
 }
 
 // named says whether the file is JSON by its name, and never YAML.
@@ -176,15 +181,35 @@ func (s *splitter) document() (int, bool) {
 			if begun {
 				return at, true
 			}
-			begun = true
+			begun, s.ended = true, false
+			s.refuseSeparator(at, line)
 		case isMarker(line, "..."):
+			s.ended = true
 			return end, true
-		case line[0] != '%' && line[0] != '#' && len(bytes.TrimSpace(line)) > 0:
+		case line[0] == '#' || len(bytes.TrimSpace(line)) == 0:
+		case line[0] == '%' && !begun:
+			if !s.ended {
+				s.sink.refuse(s.lineAt(at), "kubectl does not take a directive before a document: %s", bytes.TrimSpace(line))
+			}
+		default:
+			if s.ended && !begun {
+				s.sink.refuse(s.lineAt(at), "kubectl passes over a document that follows the end of another (...) without a separator (---)")
+			}
 			begun = true
 		}
 		at = end
 	}
 	return len(s.buf), true
+}
+
+// What kubectl makes of a stream is in k8s.io/apimachinery pkg/util/yaml/decoder.go, 0.36.3: YAMLReader.Read cuts it at the separators, and
+// YAMLToJSONDecoder.Decode reads the first document of each part.
+
+// refuseSeparator notes a separator with something after it, which kubectl does not take.
+func (s *splitter) refuseSeparator(at int, line []byte) {
+	if rest := bytes.TrimSpace(line[len("---"):]); len(rest) > 0 && rest[0] != '#' {
+		s.sink.refuse(s.lineAt(at), "kubectl does not take what stands after a separator of documents (---) in its line: begin a new line")
+	}
 }
 
 // dropDocument drops a document that is too large up to the next separator.

@@ -87,8 +87,7 @@ func (d *yamlDocument) each() {
 	}
 	rest := strings.Contains(err.Error(), "<document start>") && d.sink.errors > before // of what was told of already
 	if !errors.Is(err, io.EOF) && !rest {
-		at, message := explain(d.text, err)
-		d.sink.fail(min(d.first+at-1, d.last), "%s", message)
+		d.failAt(explain(d.text, err))
 	}
 }
 
@@ -142,8 +141,7 @@ func (d *yamlDocument) explain(err error) {
 	if d.root == nil {
 		var node yaml.Node
 		if err := decode(yaml.NewDecoder(bytes.NewReader(d.text)), &node); err != nil {
-			at, message := explain(d.text, err)
-			d.sink.fail(min(d.first+at-1, d.last), "%s", message)
+			d.failAt(explain(d.text, err))
 			return
 		}
 		d.root = node.Content[0]
@@ -152,12 +150,17 @@ func (d *yamlDocument) explain(err error) {
 		d.fail(wrong)
 		return
 	}
-	at, message := explain(d.text, err)
-	d.sink.fail(min(d.first+at-1, d.last), "%s", message)
+	d.failAt(explain(d.text, err))
+}
+
+// failAt reports an error at a line of the document, from 1.
+func (d *yamlDocument) failAt(line int, message string) {
+	d.sink.templated = d.sink.templated || isTemplate(d.text, line)
+	d.sink.fail(min(d.first+line-1, d.last), "%s", message)
 }
 
 func (d *yamlDocument) fail(wrong *nodeError) {
-	d.sink.fail(d.line(wrong.node), "%s", wrong.message)
+	d.failAt(max(wrong.node.Line, 1), wrong.message)
 }
 
 // line of the file. The parser counts more line breaks than editors and this package do; a line stays within the document.
@@ -187,7 +190,7 @@ func (d *yamlDocument) at(path []string) (*yaml.Node, int) {
 // object gives the object at a path, or the items of a list. The list is that which it is an item of, or nil.
 func (d *yamlDocument) object(raw json.RawMessage, line int, list *head, path []string) {
 	if raw[0] != '{' {
-		d.sink.foreign(line, "%s, not an object", d.describe(raw, path))
+		d.sink.foreign(line, "%s, not an object%s", d.describe(raw, path), manifestsIn(&head{}, raw))
 		return
 	}
 	var members map[string]json.RawMessage
@@ -239,7 +242,7 @@ func (d *yamlDocument) head(members map[string]json.RawMessage, path []string) h
 		_, line := d.at(append(slices.Clip(path), "metadata"))
 		h.fail(line, "metadata is %s, not an object", d.describe(raw, append(slices.Clip(path), "metadata")))
 	}
-	for _, key := range []string{"name", "namespace"} {
+	for _, key := range []string{"name", "namespace", "generateName"} {
 		if raw, ok := metadata[key]; ok {
 			d.word(&h, "metadata."+key, raw, h.nameOf(key), append(slices.Clip(path), "metadata", key))
 		}

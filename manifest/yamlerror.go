@@ -42,6 +42,8 @@ func explain(text []byte, err error) (int, string) {
 // hint says in a person's words what the parser means.
 func hint(text []byte, line int, message string) string {
 	switch {
+	case isTemplate(text, line):
+		return unrendered
 	case bytes.ContainsRune(nth(text, line), '\t') && !strings.Contains(message, "escape"):
 		return " (there is a tab in this line; YAML is indented by spaces)"
 	case strings.Contains(message, "did not find expected key"), strings.Contains(message, "'-' indicator"):
@@ -54,8 +56,21 @@ func hint(text []byte, line int, message string) string {
 		return " (a bracket is not closed)"
 	case strings.Contains(message, "cannot start any token"):
 		return " (a text with @, ` or % at its start needs quotes)"
+	case bytes.Contains(text, []byte("{{")):
+		return unrendered
 	}
 	return ""
+}
+
+// unrendered asks whether the text is a template.
+const unrendered = " (a template that was not rendered?)"
+
+// templateLine is one that begins with something that a template engine fills in, or whose value does (Go's templates, Jinja).
+var templateLine = regexp.MustCompile(`^\s*(?:- +)?(?:[^\s:#]+:\s+)?\{[{%]`)
+
+// isTemplate says whether the text can't be read because it is a template. The parser's lines are not exact.
+func isTemplate(text []byte, line int) bool {
+	return templateLine.Match(nth(text, line-1)) || templateLine.Match(nth(text, line)) || templateLine.Match(nth(text, line+1))
 }
 
 func nth(text []byte, line int) []byte {

@@ -99,9 +99,9 @@ func blameMapping(n *yaml.Node) *nodeError {
 		}
 		switch {
 		case name.Kind == yaml.MappingNode:
-			return &nodeError{key, "a key that is an object (a template that was not rendered?)"}
+			return &nodeError{key, "a key that is an object" + unrendered}
 		case name.Kind == yaml.SequenceNode:
-			return &nodeError{key, "a key that is a list (a template that was not rendered?)"}
+			return &nodeError{key, "a key that is a list" + unrendered}
 		case name.Style == 0 && slices.Contains([]string{"", "~", "null", "Null", "NULL"}, name.Value):
 			return &nodeError{key, "null as a key"}
 		case seen[name.Value]:

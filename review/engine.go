@@ -105,7 +105,7 @@ func (e *Engine) SetExempt(exempt policy.Exempt) (err error) {
 // none of Podgrace's. The error is about the document.
 func (e *Engine) Review(ctx context.Context, d *manifest.Document, q Question) (*Result, *manifest.Error) {
 	r := &Result{Source: Source{File: d.File, Line: d.Line}, Operation: cmp.Or(q.Operation, OperationCreate), User: q.User.Username, Decision: Allowed}
-	r.Resource = Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
+	r.Resource = Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name, GenerateName: d.GenerateName}
 	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r, template: d.Template}
 	judged, err := s.judge(ctx, d)
 	switch {
@@ -187,6 +187,11 @@ func (s *step) handlers() *webhook.Engine {
 func (s *step) done() *Result {
 	r := s.result
 	r.Unknown = s.unknown()
+	for i, what := range r.Unknown {
+		if manifest.HasVariable(what) {
+			r.Unknown[i] += " " + manifest.VariableHint
+		}
+	}
 	if r.Warnings == nil {
 		r.Warnings = []string{}
 	}

@@ -24,6 +24,8 @@ type Inputs struct {
 	Errors    []*manifest.Error
 	// Listed are the kinds of which there was a typed list.
 	Listed []manifest.Listed
+	// Refused are errors of kubectl about what was read nevertheless.
+	Refused []*manifest.Error
 }
 
 // Read reads all documents of the paths.
@@ -37,7 +39,7 @@ func Read(r *input.Reader, paths ...string) Inputs {
 // ReadEach is Read for who takes the documents one by one: the inputs have none.
 func ReadEach(r *input.Reader, each func(*manifest.Document), paths ...string) Inputs {
 	var in Inputs
-	before, left := r.Files, len(r.LeftOut)
+	before, left, refused := r.Files, len(r.LeftOut), len(r.Refused)
 	for d, err := range r.Read(paths...) {
 		if err != nil {
 			in.Errors = append(in.Errors, err)
@@ -46,8 +48,20 @@ func ReadEach(r *input.Reader, each func(*manifest.Document), paths ...string) I
 		}
 	}
 	in.Files, in.LeftOut = r.Files-before, r.LeftOut[left:]
-	in.Listed = r.Listed
+	in.Listed, in.Refused = r.Listed, r.Refused[refused:]
 	return in
+}
+
+// SetAside takes out of errors those about objects that can't be read before a variable is filled in, and that no decision needs.
+func SetAside(errs []*manifest.Error) (wrong []*manifest.Error, left []input.LeftOut) {
+	for _, e := range manifest.Unique(errs) {
+		if e.Variable == "" {
+			wrong = append(wrong, e)
+		} else {
+			left = append(left, input.LeftOut{Path: e.File, As: input.Variable, Why: e.Variable})
+		}
+	}
+	return wrong, left
 }
 
 // LoadPolicies reads the PodPolicies of files and folders, and those among documents. What is wrong is in the errors, and

@@ -68,7 +68,7 @@ func (s *State) NotKnown(d *manifest.Document) string {
 		if err != nil {
 			return ""
 		}
-		if template, _, err := s.customPod(o, d.Template); err != nil || template != nil || !s.given[gvk.GroupKind()] {
+		if template, _, err := s.customPod(o, d.Template); err != nil || template != nil || borrowed(o) != nil || !s.given[gvk.GroupKind()] {
 			return ""
 		}
 	} else if kubernetes.Scheme.Recognizes(gvk) && !slices.Contains(makingPods, d.Kind) {

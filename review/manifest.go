@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -71,6 +72,9 @@ func (s *State) manifest(d *manifest.Document) (client.Object, error) {
 	if o == nil || err != nil {
 		return nil, err
 	}
+	if err := named(o); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Kind, err)
+	}
 	if err := whole(o); err != nil {
 		return nil, fmt.Errorf("%s %s: %w, so that the API server would refuse it (a patch is reviewed in what kustomize makes of it)", d.Kind, d.Name, err)
 	}
@@ -92,10 +96,14 @@ func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, erro
 		return nil, err
 	}
 	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(raw, o); err != nil {
-		return nil, fmt.Errorf("decode the %s: %w", kind, manifest.Plainly(raw, func(raw []byte) error {
+		wrong := manifest.Plainly(raw, func(raw []byte) error {
 			empty, _ := s.empty(apiVersion, kind)
 			return sigsjson.UnmarshalCaseSensitivePreserveInts(raw, empty)
-		}, err))
+		}, err)
+		if of, ok := errors.AsType[*manifest.FieldError](wrong); ok && slices.Contains(makingPods, kind) {
+			of.Variable = "" // without it no pod is judged: that is an error, and not only left out
+		}
+		return nil, fmt.Errorf("decode the %s: %w", kind, wrong)
 	}
 	return o, nil
 }
@@ -116,6 +124,14 @@ func (s *State) empty(apiVersion, kind string) (client.Object, error) {
 	return typed, nil
 }
 
+// named returns the API server's error about an object without a name (k8s.io/apimachinery pkg/api/validation/objectmeta.go ValidateObjectMeta, 0.36.3).
+func named(o client.Object) error {
+	if o.GetName() == "" && o.GetGenerateName() == "" {
+		return errors.New("metadata.name: Required value: name or generateName is required")
+	}
+	return nil
+}
+
 // whole says what a workload lacks without which the API server would store none (pkg/apis/apps/validation/validation.go and
 // pkg/apis/core/validation/validation.go, 1.36.3). Most often it is a patch of kustomize, of which no pod is made: an answer about it would be
 // one about nothing. The rest of what the API server validates is left to it.
@@ -124,6 +140,8 @@ func whole(o client.Object) error {
 	var selector *metav1.LabelSelector
 	selects := true
 	switch w := o.(type) {
+	case *corev1.Pod:
+		return namedContainers(w.Spec, "spec")
 	case *appsv1.Deployment:
 		template, selector = &w.Spec.Template, w.Spec.Selector
 	case *appsv1.ReplicaSet:
@@ -158,6 +176,14 @@ func whole(o client.Object) error {
 func hasContainers(spec corev1.PodSpec, path string) error {
 	if len(spec.Containers) == 0 {
 		return fmt.Errorf("%s.containers is missing", path)
+	}
+	return namedContainers(spec, path)
+}
+
+// namedContainers returns an error for a container without a name, such as null in their list.
+func namedContainers(spec corev1.PodSpec, path string) error {
+	if i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == "" }); i >= 0 {
+		return fmt.Errorf("%s.containers[%d].name is missing", path, i)
 	}
 	return nil
 }

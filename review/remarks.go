@@ -19,7 +19,9 @@ type Remark struct {
 	// Exception that it is about in place of a policy, as namespace/name.
 	Exception string `json:"exception,omitempty"`
 	// Claim that it is about in place of a policy, as namespace/name: a PersistentVolumeClaim.
-	Claim   string `json:"claim,omitempty"`
+	Claim string `json:"claim,omitempty"`
+	// Rollout that it is about in place of a policy, as namespace/name.
+	Rollout string `json:"rollout,omitempty"`
 	Message string `json:"message"`
 }
 

@@ -29,19 +29,30 @@ type Resource struct {
 	Name       string `json:"name,omitempty"`
 	// Template is which of its pod templates, if it has several.
 	Template string `json:"template,omitempty"`
+	// GenerateName is the beginning of the name that the API server makes for an object without one.
+	GenerateName string `json:"generateName,omitempty"`
+}
+
+// Called is the name for people: that of an object whose name the API server makes is its beginning and a star.
+func (r Resource) Called() string {
+	name := "(unnamed)"
+	switch {
+	case r.Name != "":
+		name = r.Name
+	case r.GenerateName != "":
+		name = r.GenerateName + "*"
+	}
+	if r.Template != "" {
+		name += " (" + r.Template + ")"
+	}
+	return name
 }
 
 // String is kind namespace/name, for people.
 func (r Resource) String() string {
-	name := r.Name
-	if name == "" {
-		name = "(unnamed)"
-	}
+	name := r.Called()
 	if r.Namespace != "" {
 		name = r.Namespace + "/" + name
-	}
-	if r.Template != "" {
-		name += " (" + r.Template + ")"
 	}
 	return r.Kind + " " + name
 }

@@ -153,6 +153,9 @@ func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
 	d.Summary.Files = r.files
 	d.Summary.NoPolicies = len(r.before) == 0 && len(r.after) == 0
 	d.AddErrors(r.errors...)
+	wrong, left := review.SetAside(d.Errors)
+	d.Errors, d.Summary.Errors = wrong, len(wrong)
+	inputs.TellLeftOut(t, left)
 	if err := impact.Write(t.Out, o.format, d, impact.Options{Style: t.Style, All: o.all}); err != nil {
 		return err
 	}

@@ -179,6 +179,9 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 		return err
 	}
 	wrong = append(loaded.Errors, wrong...)
+	wrong = append(wrong, o.inputs.Unrendered(loaded, results)...)
+	wrong, aside := review.SetAside(wrong)
+	loaded.LeftOut = append(loaded.LeftOut, aside...)
 	noNodes, notPreviewed := previewer.previewResults(ctx, loaded, results, wrong, aloneIn(o.inputs)) // if that fails the review is told all the same
 	r := review.NewReport(loaded.Files, other, results, manifest.Locate(wrong))
 	r.Summary.NoPolicies, r.Summary.NoNodes, r.LeftOut = loaded.NoPolicies, noNodes, loaded.LeftOut
@@ -189,6 +192,7 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	}
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkUngated(results)...)
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkGrants(loaded.Documents)...)
+	r.Remarks = append(r.Remarks, loaded.Engine.RemarkBorrowed(loaded.Documents)...)
 	r.Repeated = review.RepeatedIn(results, loaded.Documents)
 	options := report.Options{
 		Style: t.Style, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.Now(),

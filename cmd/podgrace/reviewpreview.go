@@ -39,6 +39,7 @@ func (p *previewer) previewResults(ctx context.Context, l *inputs.Loaded, result
 			refused[place{review.Resource{APIVersion: r.Resource.APIVersion, Kind: r.Resource.Kind, Name: r.Resource.Name}, r.Source}] = true
 		default:
 			at := place{r.Resource, r.Source}
+			at.Resource.GenerateName = "" // a preview has none
 			asked[at] = append(asked[at], r)
 		}
 	}
@@ -57,7 +58,7 @@ func (p *previewer) previewResults(ctx context.Context, l *inputs.Loaded, result
 	}
 	for i := range previews {
 		v := &previews[i]
-		at := place{review.Resource(v.Resource), review.Source(v.Source)}
+		at := place{review.Resource{APIVersion: v.Resource.APIVersion, Kind: v.Resource.Kind, Namespace: v.Resource.Namespace, Name: v.Resource.Name, Template: v.Resource.Template}, review.Source(v.Source)}
 		for _, r := range asked[at] {
 			tell(r, v)
 		}

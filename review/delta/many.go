@@ -1,7 +1,6 @@
 package delta
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func places(namespaces []string) string {
 func Names(objects []review.Resource, most int) string {
 	names := make([]string, len(objects))
 	for i, o := range objects {
-		names[i] = Shown(cmp.Or(o.Name, "(unnamed)"))
+		names[i] = Shown(o.Called())
 	}
 	return console.Some(names, most, ", ")
 }

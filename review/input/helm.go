@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // chartFile makes a folder a Helm chart.
@@ -19,6 +21,21 @@ func isChart(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, chartFile))
 	return err == nil && info.Mode().IsRegular()
 }
+
+// isLibrary reports whether a chart has templates for other charts only, so that helm renders none of it.
+func isLibrary(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, chartFile))
+	if err != nil {
+		return false
+	}
+	var chart struct {
+		Type string `json:"type"`
+	}
+	return yaml.Unmarshal(text, &chart) == nil && chart.Type == "library"
+}
+
+// helmError is where the error begins in what helm writes beside it, which may be lines of its log.
+var helmError = regexp.MustCompile(`(?m)^Error: `)
 
 // maxComplaint in bytes is how much is told of what helm complains about.
 const maxComplaint = 2000
@@ -38,6 +55,9 @@ func (r *Reader) renderChart(dir string) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
 		said := strings.TrimSpace(complaint.String())
+		if at := helmError.FindStringIndex(said); at != nil {
+			said = said[at[0]:]
+		}
 		return nil, fmt.Errorf("helm template: %w: %s", err, said[:min(len(said), maxComplaint)])
 	}
 	return out.Bytes(), nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,14 +206,20 @@ func TestFilesWithoutAManifestAreLeftOut(t *testing.T) {
 		"lost.yaml":     "metadata: {name: lost}\nspec: {}\n",
 		"no-kind.yaml":  "apiVersion: v1\n",
 		"template.yaml": "a: b\n---\n{{- if .Values.x }}\n",
+		"broken.yaml":   "apiVersion: v1\nkind: A\n  metadata: {name: a}\n",
+		"other.yaml":    "a: [\n",
 	})
 	t.Chdir(dir)
 	kinds, left := readFolder(t, &Reader{}, ".")
 	want := []string{
 		"a.yaml A", "half.yaml:1: no apiVersion and no kind: not an object of Kubernetes", "half.yaml B", "half.yaml:6: no apiVersion and no kind: not an object of Kubernetes",
-		"lost.yaml:1: no apiVersion and no kind: not an object of Kubernetes", "no-kind.yaml:1: no kind (apiVersion is v1)", "template.yaml:3: YAML: did not find expected node content",
+		"lost.yaml:1: no apiVersion and no kind: not an object of Kubernetes",
 	}
-	foreign := []LeftOut{{Path: "ci.yaml", As: Foreign}, {Path: "list.json", As: Foreign}, {Path: "package.json", As: Foreign}}
+	want = slices.Insert(want, 1, "broken.yaml:3: YAML: mapping values are not allowed in this context (wrong indentation, or a text with a colon that needs quotes?)")
+	foreign := []LeftOut{
+		{Path: "ci.yaml", As: Foreign}, {Path: "list.json", As: Foreign}, {Path: "no-kind.yaml", As: Foreign}, {Path: "other.yaml", As: Foreign},
+		{Path: "package.json", As: Foreign}, {Path: "template.yaml", As: Template},
+	}
 	if diff := cmp.Diff(want, kinds) + cmp.Diff(foreign, left); diff != "" {
 		t.Error(diff)
 	}
@@ -249,4 +256,60 @@ func FuzzPattern(f *testing.F) {
 			t.Errorf("%q leaves %q out", line, path)
 		}
 	})
+}
+
+// What other programs keep in a repository is counted, and its owner has nothing to repair.
+func TestFilesOfOtherProgramsAreLeftOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		file, text string
+		as         As
+		// named is what is said of the file where it is named.
+		named string
+	}{
+		"Grafana":             {"datasource.yaml", "apiVersion: 1\ndatasources: [{name: a}]\n", Foreign, "datasource.yaml:1: apiVersion is a number (1), not a text"},
+		"Grafana as JSON":     {"datasource.json", `{"apiVersion": 1, "datasources": [{"name": "a"}]}`, Foreign, "datasource.json:1: apiVersion is a number (1), not a text"},
+		"an index of charts":  {"index.yaml", "apiVersion: v1\nentries: {}\n", Foreign, "index.yaml:1: no kind (apiVersion is v1)"},
+		"a pipeline":          {"drone.yml", "kind: pipeline\nsteps: []\n", Foreign, "drone.yml:1: no apiVersion (kind is pipeline)"},
+		"a comment in JSON":   {"tsconfig.json", "{\n  /* strictly */\n  \"compilerOptions\": {\"strict\": true,},\n}\n", Foreign, "tsconfig.json:2: JSON: invalid character '/' (JSON has no comments)"},
+		"a comment behind":    {"a.json", "{\"a\": 1, // one\n\"b\": 2}\n", Foreign, "a.json:1: JSON: invalid character '/' looking for beginning of object key string (JSON has no comments)"},
+		"ytt":                 {"config.yaml", "#@ load(\"@ytt:data\", \"data\")\n---\na: #@ data.values.a\nb: @c\n", Foreign, "config.yaml:4: YAML: found character that cannot start any token (a text with @, ` or % at its start needs quotes)"},
+		"a template":          {"daemonset.yaml", "apiVersion: apps/v1\nkind: DaemonSet\nspec:\n  {{- if .Class }}\n  a: b\n  {{- end }}\n", Template, "daemonset.yaml:5: YAML: did not find expected node content (a template that was not rendered?)"},
+		"a template's value":  {"a.yaml", "apiVersion: v1\nkind: A\nmetadata:\n  name: {{ .Name }}\n", Template, "a.yaml:4: a key that is an object (a template that was not rendered?)"},
+		"Jinja":               {"a.yaml", "apiVersion: v1\n{% if a %}\nkind: A\n{% endif %}\n", Template, "a.yaml:2: YAML: found character that cannot start any token (a template that was not rendered?)"},
+		"SOPS":                {"secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: \"ENC[AES256_GCM,data:x]\"}\nsops: {mac: x, version: 3.9.0}\n", Encrypted, ""},
+		"SOPS as JSON":        {"secret.json", `{"apiVersion": "v1", "kind": "Secret", "sops": {"mac": "x"}}`, Encrypted, ""},
+		"a value called sops": {"a.yaml", "apiVersion: v1\nkind: A\nsops: none\n", "", "a.yaml A"},
+		"a broken manifest":   {"a.yaml", "apiVersion: v1\nkind: A\nb: [\n", "", "a.yaml:3: YAML: did not find expected node content"},
+		"JSON of a manifest":  {"a.json", "{\"apiVersion\": \"v1\", // one\n\"kind\": \"A\"}\n", "", "a.json:1: JSON: invalid character '/' looking for beginning of object key string (JSON has no comments)"},
+		"metadata, no kind":   {"a.yaml", "apiVersion: v1\nmetadata: {name: a}\n", "", "a.yaml:1: no kind (apiVersion is v1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			writeTree(t, ".", map[string]string{test.file: test.text})
+			named, left := readFolder(t, &Reader{}, test.file)
+			if test.as == Encrypted != (len(left) == 1) || strings.Join(named, "\n") != test.named {
+				t.Errorf("named: %q, %v", named, left)
+			}
+			found, left := readFolder(t, &Reader{}, ".")
+			switch {
+			case test.as == "" && (len(left) > 0 || strings.Join(found, "\n") != test.named),
+				test.as != "" && (len(found) > 0 || len(left) != 1 || left[0].As != test.as):
+				t.Errorf("found: %q, %v", found, left)
+			}
+		})
+	}
+}
+
+// A clone of Podgrace in a workspace of continuous integration has examples, and policies, of its own.
+func TestToolsFoldersArePassedOver(t *testing.T) {
+	t.Chdir(t.TempDir())
+	object := "apiVersion: v1\nkind: A\n"
+	writeTree(t, ".", map[string]string{"a.yaml": object, ".devcontainer/devcontainer.json": "{\n\t// a\n}", ".podgrace/examples/b.yaml": object, ".team/c.yaml": object})
+	kinds, left := readFolder(t, &Reader{}, ".")
+	if diff := cmp.Diff([]string{".team/c.yaml A", "a.yaml A"}, kinds); diff != "" || len(left) > 0 {
+		t.Errorf("%s%v", diff, left)
+	}
+	if kinds, _ := readFolder(t, &Reader{}, ".podgrace"); len(kinds) != 1 {
+		t.Errorf("named: %q", kinds)
+	}
 }

@@ -37,6 +37,8 @@ type Reader struct {
 	Plain bool
 	// LeftOut is what was found in folders and was not read.
 	LeftOut []LeftOut
+	// Refused are errors of kubectl about what was read nevertheless.
+	Refused []*manifest.Error
 
 	stdinRead bool
 }
@@ -66,7 +68,14 @@ func (r *Reader) stream(m *manifest.Reader, from io.Reader, yield func(*manifest
 func (r *Reader) read(m *manifest.Reader) {
 	r.Lists += m.Lists
 	r.Listed = manifest.AppendListed(r.Listed, m.Listed...)
-	if m.Foreign {
+	r.Refused = append(r.Refused, m.Refused...)
+	switch {
+	case m.Foreign:
 		r.leaveOut(m.File, Foreign, "")
+	case m.Template:
+		r.leaveOut(m.File, Template, "")
+	}
+	for range m.Encrypted {
+		r.leaveOut(m.File, Encrypted, "")
 	}
 }

@@ -61,14 +61,9 @@ func (k *kustomization) resources() []string {
 	return slices.Concat(k.Resources, k.Bases, k.Components) //nolint:staticcheck // deprecated, and still built
 }
 
-// plugins are programs and transformers by files of their own, which may name anything.
-func (k *kustomization) plugins() []string {
-	return slices.Concat(k.Generators, k.Transformers, k.Validators)
-}
-
 // parts are files of its own that are no manifests.
 func (k *kustomization) parts() []string {
-	files := slices.Concat(k.Configurations, k.plugins())
+	files := slices.Concat(k.Configurations, k.plugins(), k.pluginFiles())
 	for _, p := range k.PatchesStrategicMerge { //nolint:staticcheck // deprecated, and still built
 		files = append(files, string(p))
 	}
@@ -85,26 +80,25 @@ func (k *kustomization) parts() []string {
 		files = append(files, c.Values)
 	}
 	files = append(files, k.OpenAPI["path"])
-	for _, source := range k.data() {
-		_, file, named := strings.Cut(source, "=")
-		if !named {
-			file = source
-		}
-		files = append(files, file)
+	for _, c := range k.ConfigMapGenerator {
+		files = append(files, dataFiles(c.KvPairSources)...)
+	}
+	for _, s := range k.SecretGenerator {
+		files = append(files, dataFiles(s.KvPairSources)...)
 	}
 	return slices.DeleteFunc(files, func(name string) bool { return name == "" })
 }
 
-// data are the sources of ConfigMaps and Secrets, as FILE or KEY=FILE.
-func (k *kustomization) data() []string {
-	var sources []string
-	for _, c := range k.ConfigMapGenerator {
-		sources = append(append(sources, c.FileSources...), append(c.EnvSources, c.EnvSource)...)
+// dataFiles are the files of a ConfigMap or Secret. Only a source of one file may have a key before it (api/kv/kv.go, 0.21.1).
+func dataFiles(sources types.KvPairSources) []string {
+	files := append(slices.Clone(sources.EnvSources), sources.EnvSource)
+	for _, source := range sources.FileSources {
+		if _, file, ok := strings.Cut(source, "="); ok {
+			source = file
+		}
+		files = append(files, source)
 	}
-	for _, s := range k.SecretGenerator {
-		sources = append(append(sources, s.FileSources...), append(s.EnvSources, s.EnvSource)...)
-	}
-	return sources
+	return files
 }
 
 // remoteFile is what kustomize reads from a server (api/internal/loader/fileloader.go IsRemoteFile, 0.21.1).
@@ -114,60 +108,102 @@ var remoteFile = regexp.MustCompile(`(?i)^https?:`)
 // whatever has a colon besides.
 var remoteFolder = regexp.MustCompile(`(?i):|^[a-z][a-z0-9-]*@|^github\.com/`)
 
-// errElsewhere is why a kustomization is left out, and no error of the input: nothing is fetched from anywhere.
-var errElsewhere = errors.New("not on this machine")
+// Why a kustomization is left out, which is not an error of the input: nothing is fetched from anywhere, and kustomize runs no programs.
+var (
+	errElsewhere = errors.New("not on this machine")
+	errCharts    = errors.New("it has Helm charts, which kustomize renders with --enable-helm only")
+	errPlugin    = errors.New("it needs a plugin that is not built into kustomize")
+	errAlone     = errors.New("a component of none of these")
+)
 
-// closure finds the files and folders of which a kustomization is built, by their absolute paths, before kustomize sees it: what is not here it
-// would try to fetch, by git or from a server. Above are the folders that lead to it.
-func (k *kustomization) closure(files, folders map[string]bool, above ...string) error {
+// closure are the files and folders of which kustomizations are built, by their absolute paths. They are found before kustomize sees them: what
+// is not on this machine it would try to fetch, by git or from a server.
+type closure struct {
+	files, folders map[string]bool
+	// configurations are folders whose files configure plugins.
+	configurations map[string]bool
+}
+
+func newClosure() *closure {
+	return &closure{files: map[string]bool{}, folders: map[string]bool{}, configurations: map[string]bool{}}
+}
+
+// add finds what a kustomization is built of. Above are the folders that lead to it.
+func (c *closure) add(k *kustomization, above ...string) error {
 	if k.wrong != nil {
 		return k.wrong
 	}
-	if len(k.plugins()) > 0 || len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 {
-		return fmt.Errorf("%w: what its generators, transformers, validators or charts need", errElsewhere)
+	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 {
+		return errCharts
 	}
-	for _, name := range slices.Concat(k.parts(), k.Crds) {
-		if remoteFile.MatchString(name) {
-			return fmt.Errorf("%w: %s", errElsewhere, name)
-		}
+	if err := onThisMachine(slices.Concat(k.parts(), k.Crds)); err != nil {
+		return err
 	}
 	above = append(above, absolute(filepath.Dir(k.file)))
 	for _, name := range k.resources() {
-		if remoteFolder.MatchString(name) {
-			return fmt.Errorf("%w: %s", errElsewhere, name)
+		if err := c.resource(k, name, above); err != nil {
+			return err
 		}
-		path := k.at(name)
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %s", name, manifest.Reason(err))
-		case !info.IsDir():
-			files[path] = true
-			continue
-		case slices.Contains(above, path):
-			return fmt.Errorf("%s: it is built of itself", name)
-		case folders[path]:
-			continue
-		}
-		folders[path] = true
-		base := readKustomization(path)
-		if base == nil {
-			return fmt.Errorf("%s: no kustomization in this folder", name)
-		}
-		if err := base.closure(files, folders, above...); err != nil {
+	}
+	for _, entry := range k.plugins() {
+		if err := c.plugin(k, entry, above); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// onThisMachine returns an error for a file that kustomize would read from a server.
+func onThisMachine(files []string) error {
+	for _, name := range files {
+		if remoteFile.MatchString(name) {
+			return fmt.Errorf("%w: %s", errElsewhere, name)
+		}
+	}
+	return nil
+}
+
+// resource adds a file or a folder that a kustomization names.
+func (c *closure) resource(k *kustomization, name string, above []string) error {
+	path, base, err := k.named(name, above)
+	switch {
+	case err != nil:
+		return err
+	case base == nil:
+		c.files[path] = true
+		return nil
+	case c.folders[path]:
+		return nil
+	}
+	c.folders[path] = true
+	return c.add(base, above...)
+}
+
+// named is the absolute path of what a kustomization names, and the kustomization of a folder.
+func (k *kustomization) named(name string, above []string) (string, *kustomization, error) {
+	if remoteFolder.MatchString(name) {
+		return "", nil, fmt.Errorf("%w: %s", errElsewhere, name)
+	}
+	path := k.at(name)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", nil, fmt.Errorf("%s: %s", name, manifest.Reason(err))
+	case !info.IsDir():
+		return path, nil, nil
+	case slices.Contains(above, path):
+		return "", nil, fmt.Errorf("%s: it is built of itself", name)
+	}
+	base := readKustomization(path)
+	if base == nil {
+		return "", nil, fmt.Errorf("%s: no kustomization in this folder", name)
+	}
+	return path, base, nil
+}
+
 // build renders it. Its closure was found to be here.
 func (k *kustomization) build() (text []byte, err error) {
-	defer func() { // kustomize panics at some of what nobody writes
-		if p := recover(); p != nil {
-			err = fmt.Errorf("kustomize failed: %v", p)
-		}
-	}()
+	defer recovered(&err)
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionUnspecified // as the kustomization says, without a word about it
 	resources, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), filepath.Dir(k.file))
@@ -175,6 +211,13 @@ func (k *kustomization) build() (text []byte, err error) {
 		return nil, err
 	}
 	return resources.AsYaml()
+}
+
+// recovered makes an error of a panic of kustomize, which has some for input that is rare.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("kustomize failed: %v", p)
+	}
 }
 
 // kustomizations are all of a folder and the folders in it.
@@ -204,23 +247,20 @@ func (all kustomizations) parts() map[string]bool {
 	return parts
 }
 
-// errAlone is why a component is left out.
-var errAlone = errors.New("a component of none of these")
-
-// used finds what can be built, by absolute paths: the files and folders of which something is built, which need no other reading, and
-// what keeps others from being built.
-func (all kustomizations) used() (files, folders map[string]bool, wrong map[*kustomization]error) {
-	files, folders, wrong = map[string]bool{}, map[string]bool{}, map[*kustomization]error{}
+// used finds what can be built: the files and folders of which something is built, which need no other reading, and what keeps others from being
+// built.
+func (all kustomizations) used() (built *closure, wrong map[*kustomization]error) {
+	built, wrong = newClosure(), map[*kustomization]error{}
 	for _, k := range all {
-		its, below := map[string]bool{}, map[string]bool{}
-		wrong[k] = k.closure(its, below)
+		own := newClosure()
+		wrong[k] = own.add(k)
 		if wrong[k] == nil && k.Kind == types.ComponentKind {
 			wrong[k] = errAlone
 		}
 		if wrong[k] == nil {
-			maps.Copy(files, its)
-			maps.Copy(folders, below)
+			maps.Copy(built.files, own.files)
+			maps.Copy(built.folders, own.folders)
 		}
 	}
-	return files, folders, wrong
+	return built, wrong
 }

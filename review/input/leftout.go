@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/podgrace/podgrace/console"
 )
@@ -22,8 +23,18 @@ type As string
 const (
 	// Excluded by a pattern: a file, or a folder with all that is in it.
 	Excluded As = "Excluded"
-	// Foreign files have no manifest: not one document with apiVersion, kind or metadata.
+	// Foreign files have no manifest: not one document with apiVersion and kind, or with metadata.
 	Foreign As = "Foreign"
+	// Encrypted is an object that SOPS has encrypted.
+	Encrypted As = "Encrypted"
+	// Template is a file that a template engine has to render before it is a manifest.
+	Template As = "Template"
+	// Variable is an object with a value that is a variable, which Flux fills in, where a manifest has something else than a text.
+	Variable As = "Variable"
+	// DeadLink is a symbolic link that leads nowhere.
+	DeadLink As = "DeadLink"
+	// LibraryChart is a Helm chart for other charts, of which nothing is rendered.
+	LibraryChart As = "LibraryChart"
 	// HelmChart is a folder with a Chart.yaml: its templates are no manifests until they are rendered.
 	HelmChart As = "HelmChart"
 	// Kustomization is a folder whose kustomization was not built. What is in the folder is read as it is.
@@ -36,6 +47,11 @@ func (r *Reader) leaveOut(path string, as As, why string) {
 	r.LeftOut = append(r.LeftOut, LeftOut{Path: path, As: as, Why: why})
 }
 
+// Known says that it was looked at as far as it can be: it has nothing to review, or nothing that can be read without a key or a value.
+func (l *LeftOut) Known() bool {
+	return slices.Contains([]As{Foreign, Encrypted, Template, Variable, LibraryChart}, l.As)
+}
+
 // maxNamed of what is left out are named in a sentence.
 const maxNamed = 5
 
@@ -44,12 +60,19 @@ var leftOutWords = []struct {
 	as        As
 	one, many string
 	named     bool
+	// each: the reason is of one path, and stands beside it.
+	each bool
 }{
-	{HelmChart, "1 Helm chart was not rendered", "%d Helm charts were not rendered", true},
-	{Kustomization, "1 kustomization was not built; its files were read as they are", "%d kustomizations were not built; their files were read as they are", true},
-	{KustomizationPart, "1 file is a part of a kustomization, such as a patch", "%d files are parts of kustomizations, such as patches", false},
-	{Foreign, "1 file has no manifest", "%d files have no manifest", false},
-	{Excluded, "1 path is excluded", "%d paths are excluded", false},
+	{HelmChart, "1 Helm chart was not rendered", "%d Helm charts were not rendered", true, false},
+	{Kustomization, "1 kustomization was not built; manifests beside it were read as they are", "%d kustomizations were not built; manifests beside them were read as they are", true, false},
+	{KustomizationPart, "1 file is a part of a kustomization, such as a patch", "%d files are parts of kustomizations, such as patches", false, false},
+	{Template, "1 file is a template that was not rendered", "%d files are templates that were not rendered", true, false},
+	{Encrypted, "1 object is encrypted by SOPS", "%d objects are encrypted by SOPS", true, false},
+	{Variable, "1 object has a variable in place of a value (does Flux fill it in?)", "%d objects have a variable in place of a value (does Flux fill it in?)", true, true},
+	{DeadLink, "1 link leads nowhere", "%d links lead nowhere", true, true},
+	{LibraryChart, "1 Helm chart is a library, of which nothing is rendered", "%d Helm charts are libraries, of which nothing is rendered", true, false},
+	{Foreign, "1 file has no manifest", "%d files have no manifest", false, false},
+	{Excluded, "1 path is excluded", "%d paths are excluded", false, false},
 }
 
 // LeftOutInWords says what was left out, a sentence for each reason; paths in it are as they are.
@@ -64,6 +87,9 @@ func LeftOutInWords(left []LeftOut) []string {
 		for _, l := range left {
 			if l.As != words.as {
 				continue
+			}
+			if words.each {
+				l.Path, l.Why = l.Path+" ("+l.Why+")", ""
 			}
 			i := 0
 			for i < len(groups) && groups[i].why != l.Why {

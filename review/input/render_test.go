@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podgrace/podgrace/manifest"
 )
 
 const deployment = `apiVersion: apps/v1
@@ -81,6 +83,17 @@ printf -- '---\n# Source: web/templates/web.yaml\napiVersion: v1\nkind: One\n---
 	if got, _ := readFolder(t, &Reader{Render: []string{RenderHelm}}, "."); len(got) != 2 || got[0] != "-x: helm template: exit status 1: missing dependency" {
 		t.Errorf("helm fails: %q", got)
 	}
+	program(t, "helm", "printf 'level=INFO msg=\"found symbolic link\"\\nError: execution error at (web/templates/pod.yaml:1:3): image is needed\\n\\nUse --debug\\n' >&2; exit 1\n")
+	if got, _ := readFolder(t, &Reader{Render: []string{RenderHelm}}, "."); len(got) != 2 || !strings.HasPrefix(got[0], "-x: helm template: exit status 1: Error: execution error at (web/templates/pod.yaml:1:3): image is needed") {
+		t.Errorf("helm logs: %q", got)
+	}
+	writeTree(t, dir, map[string]string{"-x/Chart.yaml": "apiVersion: v2\nname: web\ntype: library\n"})
+	for _, render := range [][]string{nil, {RenderHelm}} {
+		if got, left := readFolder(t, &Reader{Render: render}, "."); len(got) != 1 || !cmp.Equal(left, []LeftOut{{Path: "-x", As: LibraryChart}}) {
+			t.Errorf("a library: %q, %v", got, left)
+		}
+	}
+	writeTree(t, dir, map[string]string{"-x/Chart.yaml": "apiVersion: v2\nname: web\n"})
 	t.Setenv("PATH", t.TempDir())
 	if got, _ := readFolder(t, &Reader{Render: []string{RenderHelm}}, "."); len(got) != 2 || got[0] != "-x: to render this chart, helm must be on the PATH" {
 		t.Errorf("no helm: %q", got)
@@ -157,7 +170,7 @@ func TestKustomizations(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"remote not on this machine: https://example.com/x.yaml", "remote/base not on this machine: https://example.com/x.yaml",
-		"transform not on this machine: what its generators, transformers, validators or charts need", "unused a component of none of these",
+		"transform not on this machine: https://example.com/x", "unused a component of none of these",
 	}, why); diff != "" {
 		t.Errorf("built: %s", diff)
 	}
@@ -176,6 +189,9 @@ func TestKustomizationsFetchNothing(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "git-was-run")
 	program(t, "git", "echo \"$*\" >>"+marker+"\nexit 1\n")
 	url := server.URL + "/x.yaml"
+	inline := func(configuration string) string {
+		return "transformers:\n- |-\n  {apiVersion: builtin, " + configuration + "}\n"
+	}
 	for name, text := range map[string]string{
 		"resource":      "resources: ['" + url + "']\n",
 		"upper case":    "resources: ['HTTP" + strings.TrimPrefix(url, "http") + "']\n",
@@ -198,8 +214,20 @@ func TestKustomizationsFetchNothing(t *testing.T) {
 		"configuration": "configurations: ['" + url + "']\n",
 		"ConfigMap":     "configMapGenerator: [{name: a, files: ['k=" + url + "']}]\n",
 		"env":           "configMapGenerator: [{name: a, env: '" + url + "'}]\n",
+		"env with a =":  "configMapGenerator: [{name: a, envs: ['" + url + "?a=b']}]\n",
 		"Secret":        "secretGenerator: [{name: a, envs: ['" + url + "']}]\n",
 		"generator":     "generators: [g.yaml]\n",
+		"in a folder":   "transformers: [plugins]\n",
+		"hidden":        "transformers: [hidden]\n",
+		"patched":       "transformers: [patched]\n",
+		"a field":       inline("kind: PatchTransformer, metadata: {name: a}, PATH: '" + url + "'"),
+		"paths":         inline("kind: PatchStrategicMergeTransformer, metadata: {name: a}, paths: ['" + url + "']"),
+		"value":         inline("kind: ValueAddTransformer, metadata: {name: a}, targetFilePath: '" + url + "'"),
+		"replaced":      inline("kind: ReplacementTransformer, metadata: {name: a}, replacements: [{path: '" + url + "'}]"),
+		"data":          inline("kind: SecretGenerator, metadata: {name: a}, env: '" + url + "'"),
+		"its chart":     inline("kind: HelmChartInflationGenerator, metadata: {name: a}, name: a, repo: '" + server.URL + "'"),
+		"a program":     "generators: ['{apiVersion: example.com/v1, kind: Fetch, metadata: {name: a}}']\n",
+		"a function":    "generators: ['{apiVersion: v1, kind: Fetch, metadata: {name: a, annotations: {config.kubernetes.io/function: \"exec: {path: /bin/git}\"}}}']\n",
 		"chart":         "helmCharts: [{name: a, repo: '" + server.URL + "'}]\n",
 		"inline":        "transformers: ['{apiVersion: builtin, kind: PatchTransformer, metadata: {name: a}, path: \"" + url + "\"}']\n",
 	} {
@@ -207,7 +235,11 @@ func TestKustomizationsFetchNothing(t *testing.T) {
 			dir := t.TempDir()
 			writeTree(t, dir, map[string]string{
 				"kustomization.yaml": text, "github.com/there/too/kustomization.yaml": "resources: []\n",
-				"g.yaml": "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: a}\nfiles: ['" + url + "']\n",
+				"g.yaml":                     "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: a}\nfiles: ['" + url + "']\n",
+				"plugins/kustomization.yaml": "resources: [p.yaml]\n", "plugins/p.yaml": "{apiVersion: builtin, kind: PatchTransformer, metadata: {name: a}, path: '" + url + "'}\n",
+				"hidden/kustomization.yaml": "resources: [h.yaml]\n", "hidden/h.yaml": "{apiVersion: builtin, kind: PatchTransformer, metadata: {name: a, annotations: {config.kubernetes.io/local-config: 'true'}}, path: '" + url + "'}\n",
+				"patched/kustomization.yaml": "resources: [q.yaml]\npatches: [{patch: '[{op: replace, path: /path, value: \"" + url + "\"}]', target: {kind: PatchTransformer}}]\n",
+				"patched/q.yaml":             "{apiVersion: builtin, kind: PatchTransformer, metadata: {name: a}, path: here.yaml}\n",
 			})
 			kinds, left := readFolder(t, &Reader{Render: []string{RenderKustomize}}, dir)
 			if len(left) == 0 || left[0].As != Kustomization {
@@ -220,5 +252,64 @@ func TestKustomizationsFetchNothing(t *testing.T) {
 	}
 	if text, err := os.ReadFile(marker); err == nil {
 		t.Errorf("git was run: %s", text)
+	}
+}
+
+// kustomize's own plugins need no program: a kustomization that has no others is built, in whichever form it has them.
+func TestKustomizationsWithPlugins(t *testing.T) {
+	const priority = "{apiVersion: builtin, kind: PatchTransformer, metadata: {name: priority}, target: {kind: Deployment}, patch: '[{\"op\": \"add\", \"path\": \"/spec/priority\", \"value\": \"high\"}]'}\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		// want is what the Deployment has, and left why it was not built; both empty: an error.
+		want, left string
+	}{
+		"in a file":           {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "p.yaml": priority}, `"priority":"high"`, ""},
+		"inline":              {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers:\n- |\n  " + priority}, `"priority":"high"`, ""},
+		"several in a file":   {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "p.yaml": "{apiVersion: builtin, kind: NamespaceTransformer, metadata: {name: n, namespace: shop}}\n---\n" + priority}, `"priority":"high"`, ""},
+		"in a folder":         {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [plugins]\n", "plugins/kustomization.yaml": "resources: [p.yaml]\n", "plugins/p.yaml": priority}, `"priority":"high"`, ""},
+		"of a base":           {map[string]string{"kustomization.yaml": "resources: [base]\n", "base/kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "base/web.yaml": deployment, "base/p.yaml": priority}, `"priority":"high"`, ""},
+		"of a component":      {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ncomponents: [c]\n", "c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ntransformers: [p.yaml]\n", "c/p.yaml": priority}, `"priority":"high"`, ""},
+		"with a file":         {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "p.yaml": "{apiVersion: builtin, kind: PatchTransformer, metadata: {name: p}, path: patch.yaml}\n", "patch.yaml": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 7}}\n"}, `"replicas":7`, ""},
+		"a validator":         {map[string]string{"kustomization.yaml": "resources: [web.yaml]\nvalidators: [p.yaml]\n", "p.yaml": "{apiVersion: builtin, kind: NamespaceTransformer, metadata: {name: n}}\n"}, `"replicas":1`, ""},
+		"a generator":         {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ngenerators: [p.yaml]\n", "p.yaml": "{apiVersion: builtin, kind: ConfigMapGenerator, metadata: {name: c}, files: [k=data.yaml]}\n", "data.yaml": "a: {{\n"}, `"replicas":1`, ""},
+		"a program":           {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "p.yaml": "{apiVersion: example.com/v1, kind: Thing, metadata: {name: t}}\n"}, "", "it needs a plugin that is not built into kustomize: Thing of example.com/v1"},
+		"one beside another":  {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "p.yaml": priority + "---\n{apiVersion: example.com/v1, kind: Thing, metadata: {name: t}}\n"}, "", "it needs a plugin that is not built into kustomize: Thing of example.com/v1"},
+		"a patched folder":    {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [plugins]\n", "plugins/kustomization.yaml": "namePrefix: a-\nresources: [p.yaml]\n", "plugins/p.yaml": priority}, "", "it needs a plugin that is not built into kustomize, or more than resources in the kustomization of plugins"},
+		"charts":              {map[string]string{"kustomization.yaml": "resources: [web.yaml]\nhelmCharts: [{name: a}]\n"}, "", "it has Helm charts, which kustomize renders with --enable-helm only"},
+		"a file that is gone": {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [gone.yaml]\n"}, "", ""},
+		"not a configuration": {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "p.yaml": "a: b\n"}, "", ""},
+		"an unknown one":      {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [p.yaml]\n", "p.yaml": "{apiVersion: builtin, kind: Nothing, metadata: {name: n}}\n"}, "", ""},
+		"loops":               {map[string]string{"kustomization.yaml": "resources: [web.yaml]\ntransformers: [plugins]\n", "plugins/kustomization.yaml": "resources: [../plugins]\n"}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeTree(t, dir, map[string]string{"web.yaml": deployment})
+			writeTree(t, dir, test.files)
+			r := &Reader{Render: []string{RenderKustomize}}
+			var got string
+			var wrong []*manifest.Error
+			for d, err := range r.Read(dir) {
+				switch {
+				case err != nil:
+					wrong = append(wrong, err)
+				case d.Kind == "Deployment" && d.Rendered:
+					got += string(d.JSON)
+				case d.APIVersion == "builtin" && test.want != "":
+					t.Errorf("%s is read beside what is built", d.File)
+				}
+			}
+			if !strings.Contains(got, test.want) || (test.want == "") != (got == "") || (test.want == "" && test.left == "") != (len(wrong) > 0) {
+				t.Errorf("got %s, %v", got, wrong)
+			}
+			var left string
+			for _, l := range r.LeftOut {
+				if l.As == Kustomization {
+					left = l.Why
+				}
+			}
+			if left != test.left {
+				t.Errorf("left out: %q", left)
+			}
+		})
 	}
 }

@@ -218,6 +218,10 @@ func (f *folder) ignoreFile(dir string) {
 
 // file adds a file to read, or what is wrong there.
 func (f *folder) file(path string, err error) {
+	if link, ok := errors.AsType[*manifest.DeadLink](err); ok {
+		f.leaveOut(path, DeadLink, link.To)
+		return
+	}
 	if err != nil {
 		f.fail(path, manifest.Reason(err))
 		return
@@ -246,6 +250,10 @@ func (f *folder) enter(dir string) (leave func()) {
 
 // chart takes the place of all that is in its folder: templates are no YAML, values no manifests.
 func (f *folder) chart(dir string) {
+	if isLibrary(dir) {
+		f.leaveOut(dir, LibraryChart, "")
+		return
+	}
 	if slices.Contains(f.reader.Render, RenderHelm) {
 		f.found = append(f.found, found{path: dir, chart: true})
 		return
@@ -267,10 +275,10 @@ func (f *folder) settle() {
 		return
 	}
 	parts := all.parts()
-	var used, folders map[string]bool
+	built := newClosure()
 	var wrong map[*kustomization]error
 	if slices.Contains(f.reader.Render, RenderKustomize) {
-		used, folders, wrong = all.used()
+		built, wrong = all.used()
 	}
 	kept := f.found[:0]
 	for _, found := range f.found {
@@ -280,10 +288,10 @@ func (f *folder) settle() {
 			f.leaveOut(filepath.Dir(found.path), Kustomization, "--render="+RenderKustomize)
 		case k != nil:
 			// One that another is built of is applied as a part of that.
-			if !folders[filepath.Dir(path)] && f.builds(&found, wrong[k]) {
+			if !built.folders[filepath.Dir(path)] && f.builds(&found, wrong[k]) {
 				kept = append(kept, found)
 			}
-		case files[path], used[path]:
+		case files[path], built.files[path]:
 		case parts[path]:
 			f.leaveOut(found.path, KustomizationPart, "")
 		default:
@@ -295,7 +303,8 @@ func (f *folder) settle() {
 
 // builds says whether a kustomization is built, or its error told.
 func (f *folder) builds(k *found, wrong error) bool {
-	if errors.Is(wrong, errElsewhere) || errors.Is(wrong, errAlone) {
+	notOurs := func(why error) bool { return errors.Is(wrong, why) }
+	if slices.ContainsFunc([]error{errElsewhere, errCharts, errPlugin, errAlone}, notOurs) {
 		f.leaveOut(filepath.Dir(k.path), Kustomization, wrong.Error())
 		return false
 	}

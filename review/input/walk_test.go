@@ -48,7 +48,7 @@ func TestReadPaths(t *testing.T) {
 		got = append(got, d.File+" "+d.Kind)
 	}
 	want := []string{
-		"all/a.yaml A", "all/again/j.yaml K", "all/b.yml B", "all/c.json C", "all/d.jsonl D", "all/e.ndjson E", "all/gone.yaml: no such file or directory",
+		"all/a.yaml A", "all/again/j.yaml K", "all/b.yml B", "all/c.json C", "all/d.jsonl D", "all/e.ndjson E",
 		"all/k.yaml L", "all/null.yaml: not a regular file", "all/sub/sub/i.YAML I", "- Stdin", "all/f.txt F",
 		"none: no .yaml, .yml, .json, .jsonl, .ndjson file in this folder", "gone: no such file or directory",
 		"-: standard input can be read only once, and was read already",
@@ -58,6 +58,9 @@ func TestReadPaths(t *testing.T) {
 	}
 	if last := got[len(got)-1]; last != "all/sub/sub/i.YAML I" {
 		t.Errorf("the last is %q", last)
+	}
+	if diff := cmp.Diff([]LeftOut{{Path: "all/gone.yaml", As: DeadLink, Why: "gone"}, {Path: "all/sub/loop/gone.yaml", As: DeadLink, Why: "gone"}}, r.LeftOut); diff != "" {
+		t.Error(diff)
 	}
 	if r.Files != 18 {
 		t.Errorf("%d files", r.Files)

@@ -166,20 +166,11 @@ func (t *texts) addAll(list []string) []int {
 	return places
 }
 
-// nameOf is the name of a resource, and of its template if it has several.
-func nameOf(r review.Resource) string {
-	name := cmp.Or(r.Name, "(unnamed)")
-	if r.Template != "" {
-		name += " (" + r.Template + ")"
-	}
-	return name
-}
-
 // row of a result; it is counted in the groups that it is in.
 func (t *texts) row(id int, r *review.Result, groups []decision) pageRow {
 	row := pageRow{
 		ID: id, API: t.add(r.Resource.APIVersion), Kind: t.add(r.Resource.Kind), NS: t.add(r.Resource.Namespace),
-		Name: console.Visible(nameOf(r.Resource)), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
+		Name: console.Visible(r.Resource.Called()), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
 		Op: t.add(r.Operation), User: t.add(r.User), Via: t.add(r.Via), Policies: t.addAll(r.Policies),
 		Reason: t.add(r.Reason), Brief: t.add(brief(r)), Message: t.add(r.Message),
 		Warnings: t.addAll(warnings(r)), Unknown: t.addAll(r.Unknown), Why: t.why(r.Changes),

@@ -25,6 +25,8 @@ func Remarks(r *review.Report) []string {
 			kind, of = "PolicyException", remark.Exception
 		case remark.Claim != "":
 			kind, of = "PersistentVolumeClaim", remark.Claim
+		case remark.Rollout != "":
+			kind, of = "Rollout", remark.Rollout
 		}
 		kinds[remark.Message] = kind
 		about[remark.Message] = append(about[remark.Message], console.OneLine(of))

@@ -3,6 +3,7 @@ package inputs
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	}
 	of := &objects{state: review.NewState(o.Further...), namespace: o.Namespace}
 	manifests, further := o.read(t, of.take)
-	l := &Loaded{Documents: manifests.Documents, Files: manifests.Files, Listed: manifests.Listed, LeftOut: append(manifests.LeftOut, further.LeftOut...), Errors: append(manifests.Errors, further.Errors...)}
+	l := &Loaded{Files: manifests.Files, Listed: manifests.Listed, LeftOut: append(manifests.LeftOut, further.LeftOut...), Errors: append(manifests.Errors, further.Errors...)}
 	policies, among := review.AddPolicies(policies, slices.Concat(manifests.Documents, of.policies))
 	wrong = append(wrong, among...)
 	l.Errors = append(l.Errors, wrong...)
@@ -70,7 +71,16 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	for _, object := range of.all {
 		state.Set(object)
 	}
-	l.Errors = slices.Concat(l.Errors, of.errors, review.AddAll(manifests.Documents, o.Namespace, state.AddManifest))
+	l.Errors = append(l.Errors, of.errors...)
+	l.Documents = slices.DeleteFunc(manifests.Documents, func(d *manifest.Document) bool {
+		err := state.AddManifest(d, o.Namespace)
+		if err == nil {
+			return false
+		}
+		wrong := d.Wrong(err)
+		l.Errors = append(l.Errors, wrong)
+		return wrong.Variable != ""
+	})
 	if err := o.dump(ctx, l); err != nil {
 		return nil, err
 	}
@@ -87,8 +97,15 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	}
 	exceptions, unread := files.Exceptions()
 	l.Engine.Exceptions, l.Errors = exceptions, append(l.Errors, unread...)
+	l.setAside()
 	l.Engine.NodePolicies = files.nodePolicies()
 	return l, nil
+}
+
+// setAside leaves out what can't be read before a variable is filled in.
+func (l *Loaded) setAside() {
+	wrong, left := review.SetAside(l.Errors)
+	l.Errors, l.LeftOut = wrong, append(l.LeftOut, left...)
 }
 
 // dump takes the cluster's own objects, where it is they that are asked about.
@@ -174,13 +191,59 @@ func (o *Options) read(t cli.Terminal, each func(*manifest.Document)) (manifests
 	manifests = readEach(reader, o.Paths, func(d *manifest.Document) { documents = append(documents, d) })
 	manifests.Documents = documents
 	further = readEach(reader, o.State, each)
-	if len(manifests.Documents) == 0 && len(manifests.Errors) == 0 && len(o.Paths) > 0 && reader.Lists == 0 {
+	manifests.Errors = append(manifests.Errors, manifests.Refused...)
+	if len(manifests.Documents) == 0 && len(manifests.Errors) == 0 && len(o.Paths) > 0 && reader.Lists == 0 && !allKnown(manifests.LeftOut) {
 		for _, path := range o.Paths {
-			manifests.Errors = append(manifests.Errors, &manifest.Error{File: path, Message: strings.Join(append([]string{"there is no document in it"}, input.LeftOutInWords(manifests.LeftOut)...), "; ")})
+			manifests.Errors = append(manifests.Errors, &manifest.Error{File: path, Message: withLeftOut("there is no document in it", manifests.LeftOut)})
 		}
 	}
 	manifests.Listed = reader.Listed
 	return manifests, further
+}
+
+// allKnown says that something was found, and that there is no manifest in it, or none that can be read.
+func allKnown(left []input.LeftOut) bool {
+	return len(left) > 0 && !slices.ContainsFunc(left, func(l input.LeftOut) bool { return !l.Known() })
+}
+
+// Unrendered returns an error for each folder of -f with nothing to review in it, although it was to be rendered.
+func (o *Options) Unrendered(l *Loaded, results []review.Result) []*manifest.Error {
+	var errs []*manifest.Error
+	for _, path := range o.Paths {
+		info, err := os.Stat(path)
+		if len(o.Render) == 0 || err != nil || !info.IsDir() {
+			continue
+		}
+		reviewed := slices.ContainsFunc(results, func(r review.Result) bool { return isIn(path, r.Source.File) })
+		wrong := slices.ContainsFunc(l.Errors, func(e *manifest.Error) bool { return isIn(path, e.File) })
+		if left := leftOutIn(path, l); !reviewed && !wrong && withoutManifest(path, l, left) {
+			errs = append(errs, &manifest.Error{File: path, Message: withLeftOut("nothing in it could be reviewed", left)})
+		}
+	}
+	return errs
+}
+
+// withoutManifest reports whether a folder has no manifest, or has some that were not rendered.
+func withoutManifest(path string, l *Loaded, left []input.LeftOut) bool {
+	has := func(as ...input.As) bool {
+		return slices.ContainsFunc(left, func(l input.LeftOut) bool { return slices.Contains(as, l.As) })
+	}
+	some := slices.ContainsFunc(l.Documents, func(d *manifest.Document) bool { return isIn(path, d.File) })
+	return has(input.HelmChart, input.Kustomization) || !some && !has(input.LibraryChart)
+}
+
+func leftOutIn(path string, l *Loaded) []input.LeftOut {
+	return slices.DeleteFunc(slices.Clone(l.LeftOut), func(left input.LeftOut) bool { return !isIn(path, left.Path) })
+}
+
+// isIn says whether a path is a folder, or in it.
+func isIn(folder, path string) bool {
+	below, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(below) && path != manifest.Stdin
+}
+
+func withLeftOut(text string, left []input.LeftOut) string {
+	return strings.Join(append([]string{text}, input.LeftOutInWords(left)...), "; ")
 }
 
 func readEach(reader *input.Reader, paths []string, each func(*manifest.Document)) review.Inputs {
@@ -202,11 +265,11 @@ func readEach(reader *input.Reader, paths []string, each func(*manifest.Document
 		for file := range files {
 			known[absolute(file)] = true
 		}
-		if path == "-" && len(files) == 0 && len(in.Errors) == 0 && reader.Lists == lists {
+		if path == "-" && len(files) == 0 && len(in.Errors) == 0 && len(in.LeftOut) == 0 && reader.Lists == lists {
 			in.Errors = append(in.Errors, &manifest.Error{File: path, Message: "there is no document in it; has the command before it failed?"})
 		}
 		all.Files += in.Files
-		all.LeftOut, all.Errors = append(all.LeftOut, in.LeftOut...), append(all.Errors, in.Errors...)
+		all.LeftOut, all.Errors, all.Refused = append(all.LeftOut, in.LeftOut...), append(all.Errors, in.Errors...), append(all.Refused, in.Refused...)
 	}
 	return all
 }
