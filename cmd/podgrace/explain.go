@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
@@ -28,9 +31,10 @@ pending: by podgrace-preview, if it is there (podgrace preview --help), which re
 all nodes and pods of the cluster.
 
 POD is a pod of the cluster. With -f it is one of the manifests: a pod, or the pod
-that a workload's controller would create (Deployment/web, or web alone where
-only one has that name; db-2 is that pod of StatefulSet db). The explanation of a
-manifest is about the pod as it would be stored.
+that a workload's controller would create (Deployment/web, deployment.apps/web as
+kubectl get -o name prints it, or web alone if only one has that name; db-2 is that
+pod of StatefulSet db). The explanation of a manifest is about the pod as it would
+be stored.
 
 Exit codes: 0 explained
             1 it can't be read
@@ -197,7 +201,7 @@ func (o *explainOptions) means(d *manifest.Document) bool {
 	if !qualified {
 		kind, name = "", o.name
 	}
-	return (kind == "" || kindIs(kind, d.Kind)) && (name == "" || name == d.Name)
+	return (kind == "" || kindIs(kind, schema.FromAPIVersionAndKind(d.APIVersion, d.Kind))) && (name == "" || name == called(d))
 }
 
 // inNamespace says whether a document may be in the namespace that is asked for.
@@ -205,15 +209,31 @@ func (o *explainOptions) inNamespace(d *manifest.Document) bool {
 	return o.inputs.Namespace == "" || d.Namespace == "" || d.Namespace == o.inputs.Namespace
 }
 
-// shortKinds are kubectl's names for kinds that make pods.
-var shortKinds = map[string]string{
-	"po": "Pod", "deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "rc": "ReplicationController", "cj": "CronJob",
+// shortKinds are the short names of kinds that make pods: kubectl's, Argo's and Knative's.
+var shortKinds = map[string]schema.GroupKind{
+	"po": {Kind: "Pod"}, "rc": {Kind: "ReplicationController"}, "cj": {Group: "batch", Kind: "CronJob"},
+	"deploy": {Group: "apps", Kind: "Deployment"}, "sts": {Group: "apps", Kind: "StatefulSet"}, "ds": {Group: "apps", Kind: "DaemonSet"}, "rs": {Group: "apps", Kind: "ReplicaSet"},
+	"ro": {Group: "argoproj.io", Kind: "Rollout"}, "ksvc": {Group: "serving.knative.dev", Kind: "Service"}, "kservice": {Group: "serving.knative.dev", Kind: "Service"},
 }
 
-// kindIs takes a kind as kubectl does: in any case, in the plural, by its short name.
-func kindIs(typed, kind string) bool {
-	return strings.EqualFold(typed, kind) || strings.EqualFold(typed, kind+"s") || shortKinds[strings.ToLower(typed)] == kind
+// kindIs takes a kind as kubectl does: in any case, in the plural, by its short name; and with its group, or version and group, as kubectl get -o name
+// prints it.
+func kindIs(typed string, of schema.GroupVersionKind) bool {
+	typed, group, _ := strings.Cut(strings.ToLower(typed), ".")
+	plural, singular := meta.UnsafeGuessKindToResource(of)
+	if group != "" && group != of.Group && group != strings.TrimSuffix(of.Version+"."+of.Group, ".") {
+		return false
+	}
+	return typed == singular.Resource || typed == plural.Resource || shortKinds[typed] == of.GroupKind()
 }
+
+// called is the name of a document's object, as a review prints it.
+func called(d *manifest.Document) string {
+	return review.Resource{Name: d.Name, GenerateName: d.GenerateName}.Called()
+}
+
+// podKind is the kind of pods.
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 func (o *explainOptions) choose(found, all []*manifest.Document) error {
 	switch {
@@ -232,7 +252,7 @@ func (o *explainOptions) choose(found, all []*manifest.Document) error {
 		if d.Line > 0 {
 			place = fmt.Sprintf(":%d", d.Line)
 		}
-		names = append(names, fmt.Sprintf("%s/%s (%s%s)", d.Kind, d.Name, d.File, place))
+		names = append(names, fmt.Sprintf("%s/%s (%s%s)", d.Kind, called(d), d.File, place))
 	}
 	if more := len(found) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))

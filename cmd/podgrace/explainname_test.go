@@ -20,6 +20,25 @@ func TestExplainTakesKindsAsKubectlDoes(t *testing.T) {
 	}
 }
 
+// What kubectl get -o name prints names the object, and so do the names of custom workloads.
+func TestExplainTakesWhatKubectlPrints(t *testing.T) {
+	inTree(t)
+	inFolder(t, map[string]string{
+		"deploy/hello.yaml":   "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: hello, namespace: shop}\nspec: {template: {spec: {containers: [{image: i}]}}}\n",
+		"deploy/rollout.yaml": "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: shop, namespace: shop}\nspec: {selector: {matchLabels: {app: shop}}, template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: c, image: i}]}}}\n",
+		"deploy/job.yaml":     "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: mig-, namespace: shop}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n",
+	})
+	for name, code := range map[string]int{
+		"deployment.apps/web": 0, "deployments.apps/web": 0, "Deployment.v1.apps/web": 0, "deployment.v1/web": 2, "deployment.extensions/web": 2, "pod/calm": 0, "pod.v1/calm": 0,
+		"service.serving.knative.dev/hello": 0, "ksvc/hello": 0, "Service/hello": 0, "ksvc.serving.knative.dev/hello": 0, "service.v1/hello": 2,
+		"rollout.argoproj.io/shop": 0, "ro/shop": 0, "job.batch/mig-*": 0,
+	} {
+		if got, out, complaints := typed(t, "", "explain "+name+" -n shop -f deploy"+whole); name != "pod/calm" && name != "pod.v1/calm" && got != code {
+			t.Errorf("%s: exit %d: %s%s", name, got, out, complaints)
+		}
+	}
+}
+
 // The pods of a StatefulSet have names that are known before they are there.
 func TestExplainAPodOfAStatefulSet(t *testing.T) {
 	inTree(t)

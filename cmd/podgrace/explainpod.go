@@ -22,7 +22,7 @@ func (o *explainOptions) podsOfSets(documents []*manifest.Document) (found []*ma
 		kind, name = "Pod", o.name
 	}
 	set, ordinal, ok := cutOrdinal(name)
-	if !ok || !kindIs(kind, "Pod") {
+	if !ok || !kindIs(kind, podKind) {
 		return nil, nil
 	}
 	for _, d := range documents {
