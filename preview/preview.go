@@ -21,7 +21,7 @@ import (
 
 // Outcomes beside the scheduler's own.
 const (
-	// Refused: the policies, or the API server by them, do not let the pod be created.
+	// Refused: the policies, or the API server, do not let the pod or its workload be created.
 	Refused scheduler.Outcome = "Refused"
 	// NotKnown: the scheduler that is asked here is not the one that decides, or does not decide alone.
 	NotKnown scheduler.Outcome = "NotKnown"
@@ -99,7 +99,17 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 		return nil, wrong
 	}
 	v := &Preview{Resource: result.Resource, Source: result.Source, Via: result.Via, Policies: result.Policies, Changed: result.Why, Nodes: len(p.cluster.Nodes)}
-	if result.Decision == review.Denied {
+	why, err := v.invalid(d, result)
+	switch {
+	case err != nil:
+		return nil, d.Wrong(err)
+	case why != "":
+		if v.Via != "" && len(v.Changed) > 0 {
+			why += ". Policies change its pods, and not its template"
+		}
+		v.Outcome, v.Why = Refused, why
+		return v, nil
+	case result.Decision == review.Denied:
 		v.Outcome, v.Why = Refused, result.Message
 		return v, nil
 	}

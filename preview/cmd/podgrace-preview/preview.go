@@ -41,8 +41,8 @@ Exit codes: 0 each pod fits
             1 it can't be told: the cluster can't be read
             2 bad input, or another scheduler decides
             3 a pod fits only where others go (preemption)
-            4 a pod fits nowhere, is refused by the policies, or with --replicas one
-              of its pods stays pending`
+            4 a pod fits nowhere, is refused by the policies or the API server, or
+              with --replicas one of its pods stays pending`
 
 const example = `  # Why is this pod pending?
   %[1]s -n shop db-0
