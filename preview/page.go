@@ -121,6 +121,8 @@ type pageScore struct {
 type pageContradiction struct {
 	Says string
 	Ways []pageWay
+	// Several constraints contradict each other.
+	Several bool
 }
 
 type pageWay struct{ Change, Key, Nodes string }
@@ -242,9 +244,9 @@ func groupOf(g Group, first bool) pageGroup {
 }
 
 func (p *Preview) contradictionOf(c *scheduler.Contradiction) pageContradiction {
-	v := pageContradiction{Says: webpage.Legible(p.contradicts(c))}
+	v := pageContradiction{Says: webpage.Legible(p.contradicts(c)), Several: len(c.Constraints) > 1}
 	for _, w := range c.Ways {
-		v.Ways = append(v.Ways, pageWay{changes(w), webpage.Legible(p.Spread[w.Constraint].TopologyKey), webpage.Legible(alike(w.Nodes))})
+		v.Ways = append(v.Ways, pageWay{webpage.Legible(changes(w)), webpage.Legible(p.Spread[w.Constraint].TopologyKey), webpage.Legible(alike(w.Nodes))})
 	}
 	return v
 }

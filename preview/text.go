@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
+	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 const (
@@ -224,7 +225,10 @@ func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
 	for _, w := range c.Ways {
 		ways = append(ways, fmt.Sprintf("%s for %s: %s", changes(w), p.Spread[w.Constraint].TopologyKey, alike(w.Nodes)))
 	}
-	t.Marked(console.Bold, "Ways out", append(ways, otherKey)...)
+	if len(c.Constraints) > 1 {
+		ways = append(ways, otherKey)
+	}
+	t.Marked(console.Bold, "Ways out", ways...)
 }
 
 // ordinals of constraints that contradict each other.
@@ -248,10 +252,7 @@ func (p *Preview) contradicts(c *scheduler.Contradiction) string {
 
 // changes is what a way out changes in its constraint.
 func changes(w scheduler.Way) string {
-	if w.MaxSkew > 0 {
-		return fmt.Sprintf("maxSkew %d", w.MaxSkew)
-	}
-	return "ScheduleAnyway"
+	return scheduling.Way{NodeTaintsPolicy: string(w.NodeTaintsPolicy), NodeAffinityPolicy: string(w.NodeAffinityPolicy), MaxSkew: w.MaxSkew}.Changes()
 }
 
 // otherKey is the way out that nobody can try without knowing the cluster's labels.

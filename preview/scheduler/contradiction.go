@@ -21,7 +21,10 @@ type Contradiction struct {
 // Way is one change of one constraint that gets the pod a node.
 type Way struct {
 	Constraint int `json:"constraint"`
-	// MaxSkew is the smallest one that is enough; 0: the constraint is made a wish (ScheduleAnyway).
+	// NodeTaintsPolicy and NodeAffinityPolicy are Honor if the constraint counts no more nodes whose taints the pod does not tolerate, or outside its node affinity.
+	NodeTaintsPolicy   corev1.NodeInclusionPolicy `json:"nodeTaintsPolicy,omitempty"`
+	NodeAffinityPolicy corev1.NodeInclusionPolicy `json:"nodeAffinityPolicy,omitempty"`
+	// MaxSkew is the smallest one that is enough. 0 without a policy of nodes: the constraint is made a wish (ScheduleAnyway).
 	MaxSkew int32 `json:"maxSkew,omitempty"`
 	// Nodes that take it then.
 	Nodes []string `json:"nodes"`
@@ -135,9 +138,9 @@ func (q *asking) fit(pod *corev1.Pod) []string {
 	return names
 }
 
-// ways are those by which one constraint alone, changed, gets the pod a node.
+// ways are those by which one constraint alone, changed, gets the pod a node. Those that leave out nodes which the pod can't have come first: they spread the pods as before.
 func (q *asking) ways(i int) []Way {
-	var ways []Way
+	ways := q.honoring(i)
 	changed := q.pod.DeepCopy()
 	constraint := &changed.Spec.TopologySpreadConstraints[i]
 	for range mostSkew {
@@ -150,6 +153,41 @@ func (q *asking) ways(i int) []Way {
 	constraint.MaxSkew, constraint.WhenUnsatisfiable, constraint.MinDomains = q.pod.Spec.TopologySpreadConstraints[i].MaxSkew, corev1.ScheduleAnyway, nil // which goes with hard constraints only
 	if nodes := q.fit(changed); len(nodes) > 0 {
 		ways = append(ways, Way{Constraint: i, Nodes: nodes})
+	}
+	return ways
+}
+
+// honoring are the ways by which a constraint honors taints, or node affinity, or both if neither is enough. By default it honors node affinity alone (nodeInclusionPolicies in the API of
+// TopologySpreadConstraint, k8s.io/api/core/v1/types.go, 0.36.3).
+func (q *asking) honoring(i int) []Way {
+	const honor = corev1.NodeInclusionPolicyHonor
+	var tries []Way
+	c := &q.pod.Spec.TopologySpreadConstraints[i]
+	if c.NodeTaintsPolicy == nil || *c.NodeTaintsPolicy != honor {
+		tries = append(tries, Way{Constraint: i, NodeTaintsPolicy: honor})
+	}
+	if c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy != honor {
+		tries = append(tries, Way{Constraint: i, NodeAffinityPolicy: honor})
+	}
+	if len(tries) > 1 {
+		tries = append(tries, Way{Constraint: i, NodeTaintsPolicy: honor, NodeAffinityPolicy: honor})
+	}
+	var ways []Way
+	for _, w := range tries {
+		if len(ways) > 0 && w.NodeTaintsPolicy != "" && w.NodeAffinityPolicy != "" {
+			break
+		}
+		changed := q.pod.DeepCopy()
+		constraint := &changed.Spec.TopologySpreadConstraints[i]
+		if w.NodeTaintsPolicy != "" {
+			constraint.NodeTaintsPolicy = &w.NodeTaintsPolicy
+		}
+		if w.NodeAffinityPolicy != "" {
+			constraint.NodeAffinityPolicy = &w.NodeAffinityPolicy
+		}
+		if w.Nodes = q.fit(changed); len(w.Nodes) > 0 {
+			ways = append(ways, w)
+		}
 	}
 	return ways
 }

@@ -63,7 +63,7 @@ func TestContradiction(t *testing.T) {
 	v := judge(t, contradiction(), schedulertest.SpreadPod("web-new"))
 	want := []Contradiction{{
 		Constraints: []int{0, 1}, Allows: [][]string{{"n3"}, {"n2"}},
-		Ways: []Way{{0, 2, []string{"n2"}}, {0, 0, []string{"n2"}}, {1, 2, []string{"n3"}}, {1, 0, []string{"n3"}}},
+		Ways: []Way{{Constraint: 0, MaxSkew: 2, Nodes: []string{"n2"}}, {Constraint: 0, Nodes: []string{"n2"}}, {Constraint: 1, MaxSkew: 2, Nodes: []string{"n3"}}, {Constraint: 1, Nodes: []string{"n3"}}},
 	}}
 	if diff := cmp.Diff(want, v.Contradictions); diff != "" {
 		t.Error(diff)
@@ -71,13 +71,56 @@ func TestContradiction(t *testing.T) {
 	alone := schedulertest.SpreadPod("web-new")
 	alone.Spec.TopologySpreadConstraints[0].MinDomains = new(int32(3)) // so that the minimum is 0
 	v = judge(t, contradiction(), alone)
-	if len(v.Contradictions) != 1 || !cmp.Equal(v.Contradictions[0].Constraints, []int{0}) || !cmp.Equal(v.Contradictions[0].Allows, [][]string{{}}) || !cmp.Equal(v.Contradictions[0].Ways, []Way{{0, 4, []string{"n2"}}, {0, 0, []string{"n2"}}}) {
+	if len(v.Contradictions) != 1 || !cmp.Equal(v.Contradictions[0].Constraints, []int{0}) || !cmp.Equal(v.Contradictions[0].Allows, [][]string{{}}) || !cmp.Equal(v.Contradictions[0].Ways, []Way{{MaxSkew: 4, Nodes: []string{"n2"}}, {Nodes: []string{"n2"}}}) {
 		t.Errorf("%+v", v.Contradictions)
 	}
 	large := schedulertest.SpreadPod("web-new") // the constraints are not to blame
 	large.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
 	if v = judge(t, contradiction(), large); len(v.Contradictions) > 0 {
 		t.Errorf("%+v", v.Contradictions)
+	}
+}
+
+// A constraint that counts nodes which the pod can't have honors what keeps it from them, before it gets a larger maxSkew.
+func TestHonoring(t *testing.T) {
+	const honor, ignore = corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A"), schedulertest.Node("n2", "A"), schedulertest.Node("n3", "A")}}
+	c.Nodes[0].Labels["pool"], c.Nodes[1].Labels["pool"] = "web", "web"
+	c.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "own", Effect: corev1.TaintEffectNoSchedule}}
+	there := schedulertest.SpreadPod("web-0")
+	there.Spec.NodeName = "n1"
+	c.Pods = []*corev1.Pod{there}
+	for name, test := range map[string]struct {
+		pool             string
+		taints, affinity *corev1.NodeInclusionPolicy
+		gone             int // of the nodes at the end
+		want             []Way
+	}{
+		"a tainted node":                  {"", nil, nil, 1, []Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
+		"a tainted node, said":            {"", new(ignore), nil, 1, []Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
+		"a node of another pool":          {"web", new(honor), new(ignore), 0, []Way{{NodeAffinityPolicy: honor}, {MaxSkew: 2}, {}}},
+		"both":                            {"web", nil, new(ignore), 0, []Way{{NodeTaintsPolicy: honor, NodeAffinityPolicy: honor}, {MaxSkew: 2}, {}}},
+		"taints, and affinity by default": {"web", nil, nil, 0, []Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
+	} {
+		p := schedulertest.SpreadPod("web-1")
+		p.Spec.TopologySpreadConstraints = p.Spec.TopologySpreadConstraints[1:]
+		p.Spec.TopologySpreadConstraints[0].NodeTaintsPolicy, p.Spec.TopologySpreadConstraints[0].NodeAffinityPolicy = test.taints, test.affinity
+		if test.pool != "" {
+			p.Spec.NodeSelector = map[string]string{"pool": test.pool}
+		}
+		in := c
+		in.Nodes = c.Nodes[:len(c.Nodes)-test.gone]
+		for i := range test.want {
+			test.want[i].Nodes = []string{"n1"}
+		}
+		v := judge(t, in, p)
+		if len(v.Contradictions) != 1 {
+			t.Errorf("%s: %s, %+v", name, v.Outcome, v.Contradictions)
+			continue
+		}
+		if diff := cmp.Diff(test.want, v.Contradictions[0].Ways); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package scheduling
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
@@ -93,7 +94,10 @@ type Contradiction struct {
 // Way is a change of one constraint by which the pod gets a node.
 type Way struct {
 	Constraint int `json:"constraint"`
-	// MaxSkew that is enough; 0: ScheduleAnyway.
+	// NodeTaintsPolicy and NodeAffinityPolicy are Honor if these are changed.
+	NodeTaintsPolicy   string `json:"nodeTaintsPolicy,omitempty"`
+	NodeAffinityPolicy string `json:"nodeAffinityPolicy,omitempty"`
+	// MaxSkew that is enough; 0 without a policy of nodes: ScheduleAnyway.
 	MaxSkew int32    `json:"maxSkew,omitempty"`
 	Nodes   []string `json:"nodes"`
 }
@@ -120,6 +124,24 @@ type Victim struct {
 	Name      string `json:"name"`
 	// Guard is why the removal guard would refuse the scheduler.
 	Guard string `json:"guard,omitempty"`
+}
+
+// Changes is what a way out changes in its constraint, such as maxSkew 2.
+func (w Way) Changes() string {
+	var changes []string
+	if w.NodeTaintsPolicy != "" {
+		changes = append(changes, "nodeTaintsPolicy "+w.NodeTaintsPolicy)
+	}
+	if w.NodeAffinityPolicy != "" {
+		changes = append(changes, "nodeAffinityPolicy "+w.NodeAffinityPolicy)
+	}
+	if w.MaxSkew > 0 {
+		changes = append(changes, fmt.Sprintf("maxSkew %d", w.MaxSkew))
+	}
+	if len(changes) == 0 {
+		return "ScheduleAnyway"
+	}
+	return strings.Join(changes, " and ")
 }
 
 // Read reads what podgrace-preview printed. One of another version may say more than is known here, and nothing that means something else.

@@ -122,11 +122,7 @@ func (p *Preview) ways() []string {
 	var ways []string
 	for _, c := range p.Contradictions {
 		for _, w := range c.Ways {
-			change := "ScheduleAnyway"
-			if w.MaxSkew > 0 {
-				change = fmt.Sprintf("maxSkew %d", w.MaxSkew)
-			}
-			ways = append(ways, fmt.Sprintf("%s for %s (%s)", change, p.key(w.Constraint), some(w.Nodes)))
+			ways = append(ways, fmt.Sprintf("%s for %s (%s)", w.Changes(), p.key(w.Constraint), some(w.Nodes)))
 		}
 	}
 	if len(ways) == 0 {

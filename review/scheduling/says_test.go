@@ -52,6 +52,19 @@ func TestSays(t *testing.T) {
 			reason: "Unschedulable", message: "would be pending: 0/1 nodes are available: 1 no spread; the constraints on topology.kubernetes.io/zone, kubernetes.io/hostname and rack can't be met together",
 			sentences: []string{"0/1 nodes are available: 1 no spread", "the constraints on topology.kubernetes.io/zone, kubernetes.io/hostname and rack can't be met together"},
 		},
+		"a constraint that counts nodes which the pod can't have": {
+			of: Preview{
+				Outcome: Nowhere, Nodes: 2, Groups: []Group{group("no spread", "n1", "n2")}, Spread: []Spread{host},
+				Contradictions: []Contradiction{{Constraints: []int{0}, Allows: [][]string{{}}, Ways: []Way{
+					{NodeTaintsPolicy: "Honor", Nodes: []string{"n1"}}, {NodeTaintsPolicy: "Honor", NodeAffinityPolicy: "Honor", Nodes: []string{"n2"}}, {Nodes: []string{"n2"}},
+				}}},
+			},
+			reason: "Unschedulable", message: "would be pending: 0/2 nodes are available: 2 no spread; the constraint on kubernetes.io/hostname allows none of the nodes that there are for the pod",
+			sentences: []string{
+				"0/2 nodes are available: 2 no spread", "the constraint on kubernetes.io/hostname allows none of the nodes that there are for the pod",
+				"ways out: nodeTaintsPolicy Honor for kubernetes.io/hostname (n1), nodeTaintsPolicy Honor and nodeAffinityPolicy Honor for kubernetes.io/hostname (n2), ScheduleAnyway for kubernetes.io/hostname (n2)",
+			},
+		},
 		"one constraint alone": {
 			of:     Preview{Outcome: Nowhere, Nodes: 1, Groups: []Group{group("no spread", "n1")}, Spread: []Spread{zone}, Contradictions: []Contradiction{{Constraints: []int{0}, Allows: [][]string{{}}}}},
 			reason: "Unschedulable", message: "would be pending: 0/1 nodes are available: 1 no spread; the constraint on topology.kubernetes.io/zone allows none of the nodes that there are for the pod",
