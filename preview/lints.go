@@ -27,7 +27,7 @@ func (p *Previewer) lints(ctx context.Context, pod *corev1.Pod, v *scheduler.Ver
 		return []string{fmt.Sprintf("It requires affinity to pods of lower priority than its own (%s). Where these are preempted it does not fit either, so that no preemption is tried there: give them at least its priority.",
 			named(needed))}, nil
 	}
-	alone, err := scheduler.JudgeIn(ctx, p.cluster.Without(lower...), pod)
+	alone, err := scheduler.JudgeIn(ctx, p.clusterFor(pod.Spec.SchedulerName).Without(lower...), pod)
 	if err != nil || alone.Outcome != scheduler.Fits {
 		return nil, err
 	}

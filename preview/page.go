@@ -56,7 +56,7 @@ func HTML(w io.Writer, r *Report, made Made) error {
 	for i := range body.Pods {
 		body.Pods[i].Open = i < pageOpen
 	}
-	head := webpage.Head{Brand: "Podgrace preview", Verdict: verdict(pods), Scope: r.By(), Made: webpage.MadeOn(made.Time, made.Version)}
+	head := webpage.Head{Brand: "Podgrace preview", Verdict: verdict(pods), Scope: webpage.Legible(r.By()), Made: webpage.MadeOn(made.Time, made.Version)}
 	if len(pods) > 0 {
 		head.Tone = pods[0].Tone
 	}

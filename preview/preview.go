@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	daemonutil "k8s.io/kubernetes/pkg/controller/daemon/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/preview/scheduler"
 	"github.com/podgrace/podgrace/review"
@@ -63,24 +65,45 @@ type Preview struct {
 
 // Previewer judges objects beside a cluster.
 type Previewer struct {
-	engine    *review.Engine
-	scheduler *scheduler.Scheduler
-	cluster   scheduler.Cluster
-	budgets   *budgets
-	zones     []Zone
-	pods      map[client.ObjectKey]*corev1.Pod
+	engine *review.Engine
+	// schedulers by the schedulerName of pods, of those profiles that were needed.
+	schedulers map[string]*scheduler.Scheduler
+	cluster    scheduler.Cluster
+	budgets    *budgets
+	zones      []Zone
+	pods       map[client.ObjectKey]*corev1.Pod
 }
 
-// New returns one for the state of an engine, which must keep Kinds. It ends with the context.
-func New(ctx context.Context, engine *review.Engine) (*Previewer, error) {
-	p := &Previewer{engine: engine, cluster: clusterOf(engine.State), pods: map[client.ObjectKey]*corev1.Pod{}}
+// New returns one for the state of an engine, which must keep Kinds, and a scheduler of that configuration. It ends with the context.
+func New(ctx context.Context, engine *review.Engine, config *scheduler.Config) (*Previewer, error) {
+	p := &Previewer{engine: engine, schedulers: map[string]*scheduler.Scheduler{}, cluster: clusterOf(engine.State), pods: map[client.ObjectKey]*corev1.Pod{}}
+	p.cluster.Config = config
 	for _, pod := range p.cluster.Pods {
 		p.pods[client.ObjectKeyFromObject(pod)] = pod
 	}
 	p.budgets, p.zones = newBudgets(engine.State), zonesOf(p.cluster.Nodes)
-	var err error
-	p.scheduler, err = scheduler.New(ctx, p.cluster)
+	_, err := p.scheduler(ctx, config.SchedulerNames()[0])
 	return p, err
+}
+
+// scheduler is that of the whole cluster, with the profile for pods of a schedulerName.
+func (p *Previewer) scheduler(ctx context.Context, name string) (*scheduler.Scheduler, error) {
+	name = cmp.Or(name, corev1.DefaultSchedulerName)
+	if s, ok := p.schedulers[name]; ok {
+		return s, nil
+	}
+	s, err := scheduler.New(ctx, p.clusterFor(name))
+	if err == nil {
+		p.schedulers[name] = s
+	}
+	return s, err
+}
+
+// clusterFor is the cluster as pods of a schedulerName find it.
+func (p *Previewer) clusterFor(schedulerName string) scheduler.Cluster {
+	c := p.cluster
+	c.SchedulerName = schedulerName
+	return c
 }
 
 // Kinds are what a state must keep beside what reviews read (review.NewState).
@@ -161,7 +184,7 @@ func Document(pod *corev1.Pod) (*manifest.Document, error) {
 }
 
 func (p *Previewer) judge(ctx context.Context, v *Preview) error {
-	if v.Why = beyond(v.Pod); v.Why != "" {
+	if v.Why = p.beyond(v.Pod); v.Why != "" {
 		v.Outcome = NotKnown
 		return nil
 	}
@@ -193,7 +216,7 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 	if err != nil {
 		return fmt.Errorf("ask the scheduler: %w", err)
 	}
-	v.Notes = slices.Concat(p.notes(v), notes, lints)
+	v.Notes = slices.Concat(p.notes(v), p.ineffective(s, v.Pod), notes, lints)
 	if verdict.Preemption != nil {
 		v.Preemption = p.preemption(ctx, verdict.Preemption)
 	}
@@ -209,15 +232,15 @@ func (p *Previewer) without(ctx context.Context, v *Preview) (*scheduler.Schedul
 		there = []*corev1.Pod{pod}
 	}
 	if len(there) == 0 {
-		return p.scheduler, nil
+		return p.scheduler(ctx, v.Pod.Spec.SchedulerName)
 	}
-	return scheduler.New(ctx, p.cluster.Without(there...))
+	return scheduler.New(ctx, p.clusterFor(v.Pod.Spec.SchedulerName).Without(there...))
 }
 
-// beyond is why the scheduler of Kubernetes with its default profile can't be asked.
-func beyond(pod *corev1.Pod) string {
+// beyond is why the scheduler of Kubernetes can't be asked.
+func (p *Previewer) beyond(pod *corev1.Pod) string {
 	switch {
-	case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
+	case !p.cluster.Config.Has(pod.Spec.SchedulerName):
 		return fmt.Sprintf("the scheduler %q decides, of which nothing is known here", pod.Spec.SchedulerName)
 	case len(pod.Spec.ResourceClaims) > 0:
 		return "it has resource claims (dynamic resource allocation), which are not previewed"
@@ -246,10 +269,13 @@ func (p *Previewer) notes(v *Preview) []string {
 		return append(notes, daemon(v))
 	}
 	notes = append(notes, p.there(v)...)
+	if n := p.cluster.Config.Extenders(); n > 0 {
+		notes = append(notes, fmt.Sprintf("The scheduler's configuration has %s, which %s not asked.", console.Plural(n, "extender", "extenders"), console.Noun(n, "is", "are")))
+	}
 	if best := best(v.Groups); best > 1 {
 		notes = append(notes, fmt.Sprintf("The scheduler takes one of the %d best by chance.", best))
 	}
-	if len(p.cluster.Nodes) >= sampled && v.Fit > 1 {
+	if len(p.cluster.Nodes) >= sampled && v.Fit > 1 && !p.cluster.Config.ScoresAll(v.Pod.Spec.SchedulerName) {
 		notes = append(notes, "All nodes were judged. The scheduler stops when it has found enough that fit (percentageOfNodesToScore), and may take one that is not the best.")
 	}
 	return notes

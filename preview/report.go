@@ -17,6 +17,8 @@ type Report struct {
 	Kind       string `json:"kind"`
 	// Scheduler is who was asked.
 	Scheduler string `json:"scheduler"`
+	// Config is the file of the scheduler's configuration; empty: it is the default one.
+	Config string `json:"config,omitempty"`
 	// Remark is how much the cluster's scheduler may differ from it; empty: it is of the same release.
 	Remark string `json:"remark,omitempty"`
 	// Previews in the order of the input.
@@ -30,7 +32,11 @@ func NewReport(of scheduler.Release, previews []Preview) *Report {
 
 // By is who was asked, in a sentence.
 func (r *Report) By() string {
-	return strings.TrimRight(fmt.Sprintf("Judged by %s with its default profile. Nothing was written. %s", r.Scheduler, r.Remark), " ")
+	with := "its default profile"
+	if r.Config != "" {
+		with = "the configuration of " + r.Config
+	}
+	return strings.TrimRight(fmt.Sprintf("Judged by %s with %s. Nothing was written. %s", r.Scheduler, with, r.Remark), " ")
 }
 
 // JSON prints the report for programs.

@@ -64,7 +64,7 @@ func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error
 		return nil
 	}
 	there := p.siblings(v)
-	s, err := scheduler.New(ctx, p.cluster.Without(there...))
+	s, err := scheduler.New(ctx, p.clusterFor(v.Pod.Spec.SchedulerName).Without(there...))
 	if err != nil {
 		return err
 	}

@@ -183,6 +183,9 @@ func (t *text) spread(p *Preview, i int) {
 // remark is what is unusual about a constraint.
 func remark(s *scheduler.Spread) string {
 	var says string
+	if s.Default {
+		says += "; of the scheduler's configuration"
+	}
 	if len(s.Domains) == 0 {
 		says += "; no node counts for it, for want of a key of this or another constraint"
 	}

@@ -13,6 +13,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 )
@@ -49,6 +50,9 @@ type Criteria struct {
 
 // preempt is the framework's dry run over all nodes where it could help.
 func (c *cycle) preempt(ctx context.Context) (*Preemption, error) {
+	if c.preemption == nil {
+		return &Preemption{Refused: "the profile has no plugin " + names.DefaultPreemption}, nil
+	}
 	ev := c.preemption.Evaluator
 	if ok, why := ev.PodEligibleToPreemptOthers(ctx, c.pod, c.refused.Get(c.pod.Status.NominatedNodeName)); !ok {
 		return &Preemption{Refused: why}, nil

@@ -3,8 +3,8 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +16,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -39,12 +38,15 @@ type Cluster struct {
 	Pods []*corev1.Pod
 	// Objects are of Kinds.
 	Objects []client.Object
+	// Config of its scheduler, and the schedulerName of the pods that are asked about, by which they get a profile of it; empty: default-scheduler.
+	Config        *Config
+	SchedulerName string
 }
 
 // Scheduler is the scheduler's framework over a cluster. It is for one goroutine.
 type Scheduler struct {
 	framework  framework.Framework
-	preemption *defaultpreemption.DefaultPreemption
+	preemption *defaultpreemption.DefaultPreemption // nil: the profile has it not enabled
 	spread     spreadPlugin
 	cache      cache.Cache
 	snapshot   *cache.Snapshot
@@ -54,19 +56,23 @@ type Scheduler struct {
 	weights map[string]int64
 }
 
-// New makes the framework with the default profile. It ends with the context.
+// New makes the framework with the profile of the cluster's schedulerName. It ends with the context.
 func New(ctx context.Context, c Cluster) (*Scheduler, error) {
 	metrics.Register() // plugins measure themselves; nobody asks for it
-	defaults, err := latest.Default()
+	of, err := c.Config.configuration()
 	if err != nil {
-		return nil, fmt.Errorf("make the scheduler's default configuration: %w", err)
+		return nil, err
+	}
+	profile := profileOf(of, c.SchedulerName)
+	if profile == nil {
+		return nil, fmt.Errorf("the scheduler has no profile %q", c.SchedulerName)
 	}
 	s := &Scheduler{snapshot: cache.NewEmptySnapshot(), cache: cache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)), logger: klog.FromContext(ctx), factory: informers.NewSharedInformerFactory(nil, 0)}
 	nominated := nominator{}
-	if err := s.build(ctx, &defaults.Profiles[0], nominated); err != nil {
+	if err := s.build(ctx, profile, nominated); err != nil {
 		return nil, err
 	}
-	s.nominate(ctx, c.Pods, nominated)
+	s.nominate(ctx, c, nominated)
 	if err := s.Know(c.Objects...); err != nil {
 		return nil, err
 	}
@@ -102,7 +108,7 @@ func (s *Scheduler) Know(objects ...client.Object) error {
 func (s *Scheduler) build(ctx context.Context, profile *config.KubeSchedulerProfile, nominated nominator) error {
 	factory := s.factory
 	claims := assumecache.NewAssumeCache(s.logger, factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
+	devices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
 	if err != nil {
 		return fmt.Errorf("make the scheduler's view of devices: %w", err)
 	}
@@ -116,7 +122,7 @@ func (s *Scheduler) build(ctx context.Context, profile *config.KubeSchedulerProf
 	s.framework, err = frameworkruntime.NewFramework(ctx, registry, profile,
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(s.snapshot),
-		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, slices, factory)),
+		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, devices, factory)),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithPodNominator(nominated),
 		frameworkruntime.WithPodGroupManager(s.cache),
@@ -124,23 +130,28 @@ func (s *Scheduler) build(ctx context.Context, profile *config.KubeSchedulerProf
 	if err != nil {
 		return fmt.Errorf("make the scheduler's framework: %w", err)
 	}
-	if s.preemption == nil {
-		return errors.New("make the scheduler's framework: its profile has no " + names.DefaultPreemption)
-	}
 	s.weights = map[string]int64{}
 	for _, p := range s.framework.ListPlugins().Score.Enabled {
 		s.weights[p.Name] = int64(p.Weight)
 	}
-	s.spread, err = newSpread(ctx, registry, profile, s.framework)
+	if s.Enabled(names.PodTopologySpread) {
+		s.spread, err = newSpread(ctx, registry, profile, s.framework, factory)
+	}
 	return err
+}
+
+// Enabled reports whether a plugin of the profile filters nodes, or scores them.
+func (s *Scheduler) Enabled(plugin string) bool {
+	on := s.framework.ListPlugins()
+	return slices.ContainsFunc(slices.Concat(on.Filter.Enabled, on.Score.Enabled), func(p config.Plugin) bool { return p.Name == plugin })
 }
 
 // nominate keeps room for the pods that wait for a node of which the scheduler has said that they will get it. It knows only of those in its queue: what is gated,
 // has ended or is another scheduler's is not there (addPod in pkg/scheduler/eventhandlers.go, moveToActiveQ in backend/queue/scheduling_queue.go, 1.36.3).
-func (s *Scheduler) nominate(ctx context.Context, pods []*corev1.Pod, nominated nominator) {
-	for _, p := range pods {
+func (s *Scheduler) nominate(ctx context.Context, c Cluster, nominated nominator) {
+	for _, p := range c.Pods {
 		node := p.Status.NominatedNodeName
-		if node == "" || p.Spec.NodeName != "" || graceperiod.Finished(p) || cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName) != s.framework.ProfileName() || s.gated(ctx, p) != "" {
+		if node == "" || p.Spec.NodeName != "" || graceperiod.Finished(p) || !c.Config.Has(p.Spec.SchedulerName) || s.gated(ctx, p) != "" {
 			continue
 		}
 		if info, err := framework.NewPodInfo(identified(p)); err == nil { // else its terms can't be parsed, and the scheduler has none of them either

@@ -8,11 +8,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
@@ -24,6 +26,8 @@ type Spread struct {
 	WhenUnsatisfiable corev1.UnsatisfiableConstraintAction `json:"whenUnsatisfiable"`
 	// MinDomains is 1 where the constraint does not say more.
 	MinDomains int32 `json:"minDomains"`
+	// Default: the pod has none, and it is one of the scheduler's configuration.
+	Default bool `json:"default,omitempty"`
 	// SelfMatch: the pod itself counts.
 	SelfMatch bool `json:"selfMatch"`
 	// Minimum is the smallest count of a domain, and 0 where there are fewer domains than MinDomains.
@@ -49,19 +53,17 @@ type Domain struct {
 	SkewAfter int `json:"skewAfter"`
 }
 
-// spreadPlugin is PodTopologySpread of a framework.
+// spreadPlugin is PodTopologySpread of a framework. The zero value is for a profile that has it not enabled.
 type spreadPlugin struct {
 	fwk.PreFilterPlugin
 	snapshot interface{ SnapshotSharedLister() fwk.SharedLister }
+	// defaults are the constraints of the profile for pods without any, unless they are the scheduler's own.
+	defaults []corev1.TopologySpreadConstraint
+	factory  informers.SharedInformerFactory
 }
 
-func newSpread(ctx context.Context, registry frameworkruntime.Registry, profile *config.KubeSchedulerProfile, handle framework.Framework) (spreadPlugin, error) {
-	var args runtime.Object
-	for _, c := range profile.PluginConfig {
-		if c.Name == names.PodTopologySpread {
-			args = c.Args
-		}
-	}
+func newSpread(ctx context.Context, registry frameworkruntime.Registry, profile *config.KubeSchedulerProfile, handle framework.Framework, factory informers.SharedInformerFactory) (spreadPlugin, error) {
+	args := argsOf(profile, names.PodTopologySpread)
 	made, err := registry[names.PodTopologySpread](ctx, args, handle)
 	if err != nil {
 		return spreadPlugin{}, fmt.Errorf("make the plugin %s: %w", names.PodTopologySpread, err)
@@ -70,7 +72,31 @@ func newSpread(ctx context.Context, registry frameworkruntime.Registry, profile 
 	if !ok {
 		return spreadPlugin{}, fmt.Errorf("%s filters no pods", names.PodTopologySpread)
 	}
-	return spreadPlugin{plugin, handle}, nil
+	p := spreadPlugin{PreFilterPlugin: plugin, snapshot: handle, factory: factory}
+	if spread, ok := args.(*config.PodTopologySpreadArgs); ok && spread.DefaultingType == config.ListDefaulting {
+		p.defaults = spread.DefaultConstraints
+	}
+	return p, nil
+}
+
+// explicit is a pod with the constraints that the profile has for pods without any, with the selector of its services and its controller (buildDefaultConstraints in
+// pkg/scheduler/framework/plugins/podtopologyspread/common.go, 1.36.3). The plugin treats both alike.
+func (p spreadPlugin) explicit(pod *corev1.Pod) *corev1.Pod {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 || len(p.defaults) == 0 {
+		return pod
+	}
+	core, apps := p.factory.Core().V1(), p.factory.Apps().V1()
+	selector := helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
+	parsed, err := metav1.ParseToLabelSelector(selector.String())
+	if err != nil || selector.Empty() {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	for _, c := range p.defaults {
+		c.LabelSelector = parsed
+		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, c)
+	}
+	return pod
 }
 
 // counted is what the plugin keeps between PreFilter and Filter: the fields of its preFilterState, which are exported for its own tests
@@ -83,6 +109,11 @@ type counted struct {
 // table is what the plugin counts for each constraint of a pod, in their order. Those that are wishes are counted as if they were not, but apart: a node counts
 // that has the keys of all constraints of a kind (requireAllTopologies in plugins/podtopologyspread, 1.36.3).
 func (p spreadPlugin) table(ctx context.Context, pod *corev1.Pod) ([]Spread, error) {
+	if p.PreFilterPlugin == nil {
+		return nil, nil
+	}
+	ofProfile := len(pod.Spec.TopologySpreadConstraints) == 0
+	pod = p.explicit(pod)
 	tables := make([]Spread, len(pod.Spec.TopologySpreadConstraints))
 	for _, kind := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
 		strict := pod.DeepCopy()
@@ -104,7 +135,7 @@ func (p spreadPlugin) table(ctx context.Context, pod *corev1.Pod) ([]Spread, err
 		}
 		for i, counts := range seen.counts {
 			tables[places[i]] = seen.spread(i, counts, pod)
-			tables[places[i]].WhenUnsatisfiable = kind
+			tables[places[i]].WhenUnsatisfiable, tables[places[i]].Default = kind, ofProfile
 		}
 	}
 	return tables, nil

@@ -91,12 +91,14 @@ func (s *Scheduler) Judge(ctx context.Context, pod *corev1.Pod) (*Verdict, error
 	if why := s.gated(ctx, pod); why != "" {
 		return &Verdict{Outcome: Gated, Why: why}, nil
 	}
-	c, err := s.cycle(pod)
-	if err != nil {
+	v := &Verdict{Outcome: Nowhere}
+	var err error
+	if v.Spread, err = s.spread.table(ctx, pod); err != nil {
 		return nil, err
 	}
-	v := &Verdict{Outcome: Nowhere}
-	if v.Spread, err = s.spread.table(ctx, pod); err != nil {
+	pod = s.spread.explicit(pod)
+	c, err := s.cycle(pod)
+	if err != nil {
 		return nil, err
 	}
 	if v.Why, err = c.filter(ctx); err != nil {

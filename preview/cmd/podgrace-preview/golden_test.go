@@ -101,20 +101,37 @@ func TestBadInput(t *testing.T) {
 	if err := os.WriteFile(pods, []byte("{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: b}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: a}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	config := func(text string) string {
+		file := filepath.Join(t.TempDir(), "scheduler.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "-f " + none + " --state " + nodes + " --scheduler-config " + file
+	}
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	for name, test := range map[string]struct{ args, says string }{
-		"nothing":         {"", "which pod? -f FILE, or POD"},
-		"both":            {"db-0 -f " + none, "either POD, of the cluster or the state, or the manifests of -f"},
-		"no such format":  {"db-0 -o yaml", "-o yaml: it is text, json or html"},
-		"no name":         {"a%b --state " + nodes, `"a%b" is no pod's name`},
-		"no nodes":        {"-f " + none + " --state " + none, "not one node is known"},
-		"no pod":          {"-f " + none + " --state " + nodes, "nothing of what was given is a pod, or makes one"},
-		"no such pod":     {"db-0 -n shop --state " + nodes, "there is no pod db-0 in namespace shop"},
-		"a workload":      {"deployment/web --state " + nodes, "a workload's pods are previewed from its manifest"},
-		"elsewhere":       {"pods/web -n shop --state " + nodes + " --state " + pods, "there is no pod web in namespace shop; there is one in a, b"},
-		"no cluster":      {"db-0", "which nodes? --state FILE, or the cluster of a kubeconfig, of which there is none"},
-		"no such file":    {"-f nowhere.yaml --state " + nodes, "nowhere.yaml"},
-		"too old":         {"-f " + none + " --kubernetes-version 1.20 --state " + nodes, "kubernetes 1.20 is too old: kube-scheduler 1.36.3 knows the feature gates of 1.33 to 1.36"},
-		"an unknown flag": {"--nodes 3", "unknown flag: --nodes; see podgrace preview --help"},
+		"no such configuration":  {"-f " + none + " --state " + nodes + " --scheduler-config nowhere.yaml", "read --scheduler-config: open nowhere.yaml"},
+		"no YAML":                {config("a: ["), "invalid --scheduler-config"},
+		"another kind":           {config("apiVersion: v1\nkind: ConfigMap"), `no kind "ConfigMap" is registered`},
+		"another version":        {config(strings.Replace(head, "/v1", "/v1beta3", 1)), "kubescheduler.config.k8s.io/v1beta3"},
+		"only its arguments":     {config(strings.Replace(head, "KubeSchedulerConfiguration", "VolumeBindingArgs", 1)), "it is a VolumeBindingArgs of kubescheduler.config.k8s.io/v1, not a KubeSchedulerConfiguration"},
+		"an unknown field":       {config(head + "profile: []"), `unknown field "profile"`},
+		"an invalid constraint":  {config(head + "profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 0, topologyKey: rack, whenUnsatisfiable: DoNotSchedule}]}}]}]"), "profiles[0].pluginConfig[0].args.defaultConstraints[0].maxSkew: Invalid value: 0"},
+		"a profile twice":        {config(head + "profiles: [{schedulerName: a}, {schedulerName: a}]"), "profiles[1].schedulerName: Duplicate value"},
+		"somebody else's plugin": {config(head + "profiles: [{schedulerName: a, plugins: {filter: {enabled: [{name: Mine}]}}}]"), `profile a: make the scheduler's framework: FilterPlugin "Mine" does not exist (only the plugins of Kubernetes itself can be asked)`},
+		"nothing":                {"", "which pod? -f FILE, or POD"},
+		"both":                   {"db-0 -f " + none, "either POD, of the cluster or the state, or the manifests of -f"},
+		"no such format":         {"db-0 -o yaml", "-o yaml: it is text, json or html"},
+		"no name":                {"a%b --state " + nodes, `"a%b" is no pod's name`},
+		"no nodes":               {"-f " + none + " --state " + none, "not one node is known"},
+		"no pod":                 {"-f " + none + " --state " + nodes, "nothing of what was given is a pod, or makes one"},
+		"no such pod":            {"db-0 -n shop --state " + nodes, "there is no pod db-0 in namespace shop"},
+		"a workload":             {"deployment/web --state " + nodes, "a workload's pods are previewed from its manifest"},
+		"elsewhere":              {"pods/web -n shop --state " + nodes + " --state " + pods, "there is no pod web in namespace shop; there is one in a, b"},
+		"no cluster":             {"db-0", "which nodes? --state FILE, or the cluster of a kubeconfig, of which there is none"},
+		"no such file":           {"-f nowhere.yaml --state " + nodes, "nowhere.yaml"},
+		"too old":                {"-f " + none + " --kubernetes-version 1.20 --state " + nodes, "kubernetes 1.20 is too old: kube-scheduler 1.36.3 knows the feature gates of 1.33 to 1.36"},
+		"an unknown flag":        {"--nodes 3", "unknown flag: --nodes; see podgrace preview --help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errs, code := typed(t, strings.Fields(test.args)...)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -34,8 +35,8 @@ or POD, one of the cluster, as if it were scheduled now. The policies come first
 The cluster is that of the kubeconfig, which is only read (GET), or with --state
 that of files: what is not in them is not there.
 
-The scheduler is Kubernetes' own, 1.36.3, with its default profile. All nodes are
-judged, and nothing is left to chance.
+The scheduler is Kubernetes' own, 1.36.3, with its default profile or those of
+--scheduler-config. All nodes are judged, and nothing is left to chance.
 
 Exit codes: 0 each pod fits
             1 it can't be told: the cluster can't be read
@@ -61,6 +62,8 @@ type options struct {
 	replicas int
 	// version of the cluster; empty: as it tells.
 	version string
+	// config is the file of the scheduler's configuration; empty: the default one.
+	config string
 	// timing: say how long each part took.
 	timing bool
 }
@@ -91,6 +94,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	o.inputs.AddFlags(f)
 	f.StringVarP(&o.format, "output", "o", "text", "text, json, or html: one page to pass on")
 	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, as 1.34, by whose feature gates is judged (default: that of the cluster that is read, else the scheduler's own)")
+	f.StringVar(&o.config, "scheduler-config", "", "file with the KubeSchedulerConfiguration of the cluster's scheduler (its --config): profiles, plugins and their weights, default spread constraints (default: the scheduler's own default)")
 	f.IntVar(&o.replicas, "replicas", 0, fmt.Sprintf("place so many pods one after the other, and those of a next revision of a Deployment; at most %d", maxReplicas))
 	f.BoolVar(&o.timing, timingFlag, false, "say on stderr how long each part took")
 	_ = f.MarkHidden(timingFlag) // fails only for a flag that is not there
@@ -173,6 +177,10 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 	if err := release.Emulate(); err != nil {
 		return err
 	}
+	config, err := o.schedulerConfig(ctx)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	l, err := o.inputs.Load(ctx, t)
 	if err != nil {
@@ -195,11 +203,12 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 			return err
 		}
 	}
-	previews, err := o.ask(ctx, t, l.Engine, documents)
+	previews, err := o.ask(ctx, t, l.Engine, config, documents)
 	if err != nil {
 		return err
 	}
 	report := preview.NewReport(release, previews)
+	report.Config = o.config
 	if err := o.print(t, report); err != nil {
 		return err
 	}
@@ -243,6 +252,22 @@ func (o *options) release() (scheduler.Release, error) {
 	return release, nil
 }
 
+// schedulerConfig reads the scheduler's configuration, by the feature gates that are in force; nil: none is named.
+func (o *options) schedulerConfig(ctx context.Context) (*scheduler.Config, error) {
+	if o.config == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(o.config)
+	if err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("read --scheduler-config: %w", err)}
+	}
+	config, err := scheduler.ReadConfig(ctx, text)
+	if err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("invalid --scheduler-config %s: %w", o.config, err)}
+	}
+	return config, nil
+}
+
 // known is the pod that was named.
 func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 	namespace := cmp.Or(o.inputs.Namespace, corev1.NamespaceDefault)
@@ -268,9 +293,9 @@ func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 // maxElsewhere are how many other namespaces are named.
 const maxElsewhere = 3
 
-func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) ([]preview.Preview, error) {
+func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, config *scheduler.Config, documents []*manifest.Document) ([]preview.Preview, error) {
 	began := time.Now()
-	p, err := preview.New(ctx, engine)
+	p, err := preview.New(ctx, engine, config)
 	if err != nil {
 		return nil, err
 	}
