@@ -139,9 +139,16 @@ type pageVictim struct{ Name, Priority, Grace, Budget, Remark string }
 type pagePlacement struct {
 	Label, Says, Stuck string
 	Tone               string
-	Spread             []pageSpread
-	Nodes              string
+	// Removed pods, Ranked by what the columns say, and what is Then, of a scale down.
+	Removed           []pageRemoved
+	Ranked            bool
+	MoreRemoved, Then string
+	Spread            []pageSpread
+	Nodes             string
+	Contradictions    []pageContradiction
 }
+
+type pageRemoved struct{ Name, Node, Cost, There, Remark string }
 
 // outcomes are how each of them is shown: the gravest has the largest gravity. Between those that are gated and those that fit nowhere are pods that fit, and of whose replicas some don't.
 var outcomes = map[scheduler.Outcome]struct {
@@ -199,11 +206,9 @@ func podOf(p *Preview) pagePod {
 	for i := range p.Spread {
 		v.Spread = append(v.Spread, drawn(&p.Spread[i], p.Zones, true))
 	}
-	for i := range p.Contradictions {
-		v.Contradictions = append(v.Contradictions, p.contradictionOf(&p.Contradictions[i]))
-	}
+	v.Contradictions = p.contradictionsOf(p.Contradictions)
 	v.preemption(p.Preemption)
-	v.rollout(p.Rollout, p.Zones)
+	v.rollout(p)
 	v.Notes = legible(p.Notes)
 	return v
 }
@@ -243,6 +248,14 @@ func groupOf(g Group, first bool) pageGroup {
 	return v
 }
 
+func (p *Preview) contradictionsOf(all []scheduler.Contradiction) []pageContradiction {
+	shown := make([]pageContradiction, 0, len(all))
+	for i := range all {
+		shown = append(shown, p.contradictionOf(&all[i]))
+	}
+	return shown
+}
+
 func (p *Preview) contradictionOf(c *scheduler.Contradiction) pageContradiction {
 	v := pageContradiction{Says: webpage.Legible(p.contradicts(c)), Several: len(c.Constraints) > 1}
 	for _, w := range c.Ways {
@@ -278,14 +291,18 @@ func (v *pagePod) preemption(p *Preemption) {
 	v.MoreCandidates = more(len(p.Candidates)-maxCandidates-pageCandidates, "node")
 }
 
-func (v *pagePod) rollout(r *Rollout, zones []Zone) {
+func (v *pagePod) rollout(p *Preview) {
+	r := p.Rollout
 	if r == nil {
 		return
 	}
-	v.Placements = append(v.Placements, placementOf("Rollout", r.first(), &r.First, zones))
+	if r.Down != nil {
+		v.Placements = append(v.Placements, p.scaleDownOf(r.Down))
+	}
+	v.Placements = append(v.Placements, p.placementOf("Rollout", r.first(), &r.First))
 	pending := r.First.Pending > 0
 	if r.Second != nil {
-		second := placementOf("Update", r.second(), r.Second, zones)
+		second := p.placementOf("Update", r.second(), r.Second)
 		if r.Left > 0 {
 			second.Stuck = r.stuck()
 		}
@@ -299,16 +316,28 @@ func (v *pagePod) rollout(r *Rollout, zones []Zone) {
 	}
 }
 
-func placementOf(label, how string, p *Placement, zones []Zone) pagePlacement {
-	v := pagePlacement{Label: label, Says: webpage.Legible(how + p.says()), Tone: "clean"}
-	if p.Pending > 0 {
+// scaleDownOf is where the pods are that stay, below those that go.
+func (p *Preview) scaleDownOf(d *ScaleDown) pagePlacement {
+	v := p.placementOf("Scale down", "", &d.Left)
+	v.Ranked = p.Resource.Kind != statefulSet
+	v.Says, v.Then = webpage.Legible(d.says(p.Resource.Kind)), webpage.Legible("then "+d.Left.says())
+	for _, r := range d.Removed[:min(pageVictims, len(d.Removed))] {
+		v.Removed = append(v.Removed, pageRemoved{webpage.Legible(r.Name), webpage.Legible(r.Node), fmt.Sprint(r.DeletionCost), fmt.Sprint(r.OnNode), r.remark()})
+	}
+	v.MoreRemoved = more(len(d.Removed)-pageVictims, "pod")
+	return v
+}
+
+func (p *Preview) placementOf(label, how string, at *Placement) pagePlacement {
+	v := pagePlacement{Label: label, Says: webpage.Legible(how + at.says()), Tone: "clean", Contradictions: p.contradictionsOf(at.Contradictions)}
+	if at.Pending > 0 {
 		v.Tone = "denied"
 	}
-	for i := range p.Spread {
-		v.Spread = append(v.Spread, drawn(&p.Spread[i], zones, false))
+	for i := range at.Spread {
+		v.Spread = append(v.Spread, drawn(&at.Spread[i], p.Zones, false))
 	}
-	if len(p.Spread) == 0 {
-		v.Nodes = webpage.Legible(p.on(pageNames))
+	if len(at.Spread) == 0 {
+		v.Nodes = webpage.Legible(at.on(pageNames))
 	}
 	return v
 }

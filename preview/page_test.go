@@ -90,13 +90,19 @@ func sample() *Report {
 		{Node: "n4", Victims: []Victim{{Namespace: "shop", Name: "web-1", Priority: 10, GraceSeconds: 30}}, GoneWithin: 30},
 	}}
 	patient := web()
-	patient.Resource.Name, patient.Outcome, patient.Fit, patient.Contradictions, patient.Spread = "patient", scheduler.Fits, 3, nil, nil
+	patient.Resource.Name, patient.Outcome, patient.Fit, patient.Contradictions, patient.Spread = "patient", scheduler.Fits, 3, nil, web().Spread[1:]
 	patient.Groups = []Group{{Fits: true, Scores: scores, Total: 395, Nodes: []string{"n1", "n2", "n3"}}}
 	end := web().Spread[1]
 	end.Domains = []scheduler.Domain{domain("n1", 2, 2), domain("n2", 1, 1), domain("n3", 2, 2)}
 	patient.Rollout = &Rollout{
+		Down: &ScaleDown{
+			From: 7, To: 5, Removed: []Removed{{Name: "patient-a", OnNode: 0}, {Name: "patient-b", Node: "n1", Ready: true, DeletionCost: -5, OnNode: 2}},
+			Left: Placement{Placed: 5, Nodes: []Count{{"n1", 2}, {"n2", 1}, {"n3", 2}}, Spread: []scheduler.Spread{end}},
+		},
 		Replicas: 5, MaxSurge: 2, Left: 5, First: Placement{Placed: 5, Nodes: []Count{{"n1", 2}, {"n2", 1}, {"n3", 2}}, Spread: []scheduler.Spread{end}},
-		Second: &Placement{Pending: 2, Why: "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints", Nodes: []Count{}, Spread: []scheduler.Spread{end}},
+		Second: &Placement{Pending: 2, Why: "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints", Nodes: []Count{}, Spread: []scheduler.Spread{end},
+			Contradictions: []scheduler.Contradiction{{Constraints: []int{0}, Allows: [][]string{{}}, Ways: []scheduler.Way{{NodeTaintsPolicy: corev1.NodeInclusionPolicyHonor, Nodes: []string{"n2"}}}}},
+		},
 	}
 	calm := pod("calm", scheduler.Fits)
 	calm.Fit, calm.Notes = 2, []string{"The scheduler takes one of the 2 best by chance."}

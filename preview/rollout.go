@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/kubernetes/pkg/controller"
 	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
 
 	"github.com/podgrace/podgrace/console"
@@ -25,8 +24,10 @@ import (
 
 // Rollout is where a workload's pods end up that are scheduled one after the other, each on the first by name of the best nodes.
 type Rollout struct {
-	Replicas int       `json:"replicas"`
-	First    Placement `json:"first"`
+	Replicas int `json:"replicas"`
+	// Down is what happens to the pods that are there, if they are more; nil: they are not.
+	Down  *ScaleDown `json:"scaleDown,omitempty"`
+	First Placement  `json:"first"`
 	// Second is the same for the next revision of a Deployment, after its update by its own strategy. nil: the workload is none.
 	Second *Placement `json:"second,omitempty"`
 	// MaxSurge and MaxUnavailable are the pods that the update may have more, and less. Both are 0 for the strategy Recreate.
@@ -42,6 +43,8 @@ type Placement struct {
 	Placed  int    `json:"placed"`
 	Pending int    `json:"pending"`
 	Why     string `json:"why,omitempty"`
+	// Contradictions are those of the spread constraints, if they alone are why a pod is pending and the preview does not have them yet.
+	Contradictions []scheduler.Contradiction `json:"contradictions,omitempty"`
 	// Nodes that have some of them, by name.
 	Nodes []Count `json:"nodes"`
 	// Spread is what is counted for each constraint then.
@@ -63,6 +66,10 @@ func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error
 		v.Notes = append(v.Notes, "Nothing is placed one after the other: how many pods a DaemonSet has is up to the nodes.")
 		return nil
 	}
+	down, err := p.scaleDown(ctx, v, replicas)
+	if err != nil {
+		return err
+	}
 	there := p.siblings(v)
 	s, err := scheduler.New(ctx, p.clusterFor(v.Pod.Spec.SchedulerName).Without(there...))
 	if err != nil {
@@ -72,30 +79,105 @@ func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error
 		v.Notes = append(v.Notes, fmt.Sprintf("The rollout begins without the %s of it that %s there already.", console.Plural(n, "pod", "pods"), console.Noun(n, "is", "are")))
 	}
 	r := &rollout{Scheduler: s, ctx: ctx, state: p.engine.State, selector: v.selector}
-	v.Rollout = &Rollout{Replicas: replicas}
+	if v.Rollout, err = r.run(v, replicas); err != nil {
+		return err
+	}
+	v.Rollout.Down = down
+	if len(v.Contradictions) > 0 { // which the preview has already
+		v.Rollout.First.Contradictions = nil
+	}
+	if second := v.Rollout.Second; second != nil && len(v.Contradictions)+len(v.Rollout.First.Contradictions) > 0 {
+		second.Contradictions = nil
+	}
+	return p.otherwise(ctx, v, there)
+}
+
+// run places the pods of a preview, and updates them.
+func (r *rollout) run(v *Preview, replicas int) (*Rollout, error) {
+	out := &Rollout{Replicas: replicas}
 	first := &revision{pod: v.Pod, ordered: v.ordered}
 	if v.strategy != nil {
 		first.pod = of(v.Pod, "first")
 	}
 	if v.Via != "" {
-		first.start = ordinalOf(v.Pod)
+		first.start = max(ordinalOf(v.Pod), 0)
 	}
 	if err := r.scale(first, replicas); err != nil {
-		return err
+		return nil, err
 	}
-	if v.Rollout.First, err = r.end(first); err != nil || v.strategy == nil {
-		return err
+	var err error
+	if out.First, err = r.end(first); err != nil || v.strategy == nil {
+		return out, err
 	}
-	if v.Rollout.MaxSurge, v.Rollout.MaxUnavailable, err = fenceposts(v.strategy, replicas); err != nil {
-		return err
+	if out.MaxSurge, out.MaxUnavailable, err = fenceposts(v.strategy, replicas); err != nil {
+		return nil, err
 	}
 	second := &revision{pod: of(v.Pod, "second")}
-	if err := r.update(first, second, v.Rollout); err != nil {
-		return err
+	if err := r.update(first, second, out); err != nil {
+		return nil, err
 	}
 	end, err := r.end(second)
-	v.Rollout.Second, v.Rollout.Left = &end, len(first.placed)
-	return err
+	out.Second, out.Left = &end, len(first.placed)
+	return out, err
+}
+
+// triedAgain is how many replicas an update has at most that is tried in another order as well.
+const triedAgain = 100
+
+// otherwise notes that an update can end otherwise if the pods of both revisions count, and tries it with several old pods that go at once.
+func (p *Previewer) otherwise(ctx context.Context, v *Preview, there []*corev1.Pod) error {
+	o := v.Rollout
+	keys := countBoth(of(v.Pod, "first"), of(v.Pod, "second"))
+	if o.Second == nil || o.MaxSurge+o.MaxUnavailable == 0 || o.First.Placed == 0 || len(keys) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("During the update the old pods count as well (%s).", strings.Join(keys, ", "))
+	if o.Left == 0 {
+		larger, err := p.together(ctx, v, there)
+		if err != nil {
+			return err
+		}
+		text += " Which of them go first depends on when the new ones are ready, and other orders can end with a larger skew"
+		if larger != "" {
+			text += fmt.Sprintf(" (if several go at once, %s)", larger)
+		}
+		text += "."
+	}
+	v.Notes = append(v.Notes, fmt.Sprintf("%s With matchLabelKeys: [%s] each revision is counted by itself.", text, hashLabel))
+	return nil
+}
+
+// together is the first constraint with a larger skew than a rollout has, if the controller removes at once as many old pods as it may; empty: there is none, or it was not tried.
+func (p *Previewer) together(ctx context.Context, v *Preview, there []*corev1.Pod) (string, error) {
+	if v.Rollout.Replicas > triedAgain {
+		return "", nil
+	}
+	s, err := scheduler.New(ctx, p.clusterFor(v.Pod.Spec.SchedulerName).Without(there...))
+	if err != nil {
+		return "", err
+	}
+	other, err := (&rollout{Scheduler: s, ctx: ctx, state: p.engine.State, selector: v.selector, together: true}).run(v, v.Rollout.Replicas)
+	if err != nil {
+		return "", err
+	}
+	for i := range other.Second.Spread {
+		if s := &other.Second.Spread[i]; s.Skew() > v.Rollout.Second.Spread[i].Skew() {
+			return counts(s), nil
+		}
+	}
+	return "", nil
+}
+
+// countBoth are the topology keys of a revision's constraints that count the pods of another revision, too.
+func countBoth(first, second *corev1.Pod) []string {
+	var keys []string
+	for _, c := range second.Spec.TopologySpreadConstraints {
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err == nil && !selector.Empty() && selector.Matches(labels.Set(first.Labels)) && selector.Matches(labels.Set(second.Labels)) {
+			keys = append(keys, c.TopologyKey)
+		}
+	}
+	return slices.Compact(keys)
 }
 
 // fenceposts are how many pods an update may have more, and less.
@@ -122,6 +204,8 @@ type rollout struct {
 	state *review.State
 	// selector of the Deployment; nil: it is none.
 	selector *metav1.LabelSelector
+	// together: old pods that may go go at once. Else each goes by itself, as new pods become ready one after the other.
+	together bool
 }
 
 // hashLabel tells a Deployment's revisions apart.
@@ -137,7 +221,9 @@ type revision struct {
 	made    int
 	placed  []*corev1.Pod
 	pending []*corev1.Pod
-	why     string // of the first that was pending, as it was last
+	// why and contradictions are of the first that was pending, as it was last.
+	why            string
+	contradictions []scheduler.Contradiction
 }
 
 func (r *revision) pods() int { return len(r.placed) + len(r.pending) }
@@ -204,7 +290,7 @@ func (r *rollout) scale(rev *revision, more int) error {
 // schedule tries all pods that wait, as the scheduler does when others have gone.
 func (r *rollout) schedule(rev *revision) error {
 	waiting := rev.pending
-	rev.pending, rev.why = nil, ""
+	rev.pending, rev.why, rev.contradictions = nil, "", nil
 	for i, pod := range waiting {
 		if rev.ordered && len(rev.pending) > 0 {
 			rev.pending = append(rev.pending, waiting[i:]...)
@@ -219,7 +305,10 @@ func (r *rollout) schedule(rev *revision) error {
 			return fmt.Errorf("ask the scheduler: %w", err)
 		}
 		if verdict.Outcome != scheduler.Fits {
-			rev.pending, rev.why = append(rev.pending, pod), cmp.Or(rev.why, said(verdict))
+			if len(rev.pending) == 0 {
+				rev.why, rev.contradictions = said(verdict), verdict.Contradictions
+			}
+			rev.pending = append(rev.pending, pod)
 			if interchangeable(pod) { // so that none of the others fits
 				rev.pending = append(rev.pending, waiting[i+1:]...)
 				return nil
@@ -259,15 +348,15 @@ func numbered(pod *corev1.Pod, n int) *corev1.Pod {
 	return made
 }
 
-// ordinalOf is the number of a pod that a StatefulSet made, which spec.ordinals may begin with; 0 of all others.
+// ordinalOf is the number of a pod that a StatefulSet made, which spec.ordinals may begin with; -1 of all others.
 func ordinalOf(pod *corev1.Pod) int {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || owner.Kind != "StatefulSet" {
-		return 0
+		return -1
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(pod.Name, owner.Name+"-"))
 	if err != nil {
-		return 0
+		return -1
 	}
 	return n
 }
@@ -325,38 +414,26 @@ func (r *rollout) update(old, young *revision, o *Rollout) error {
 func (r *rollout) shrink(old, young *revision, less int) error {
 	waiting := min(less, len(old.pending))
 	old.pending = old.pending[waiting:]
-	for range less - waiting {
-		goes := leaves(old.placed, young.placed)
-		old.placed = slices.DeleteFunc(old.placed, func(p *corev1.Pod) bool { return p == goes })
-		if err := r.Remove(goes, goes.Spec.NodeName); err != nil {
-			return err
+	for less -= waiting; less > 0; {
+		gone := leaving(old.placed, slices.Concat(old.placed, young.placed), metav1.Time{})[:less]
+		if !r.together {
+			gone = gone[:1]
 		}
+		for _, pod := range gone {
+			old.placed = slices.DeleteFunc(old.placed, func(p *corev1.Pod) bool { return p == pod })
+			if err := r.Remove(pod, pod.Spec.NodeName); err != nil {
+				return err
+			}
+		}
+		less -= len(gone)
 	}
 	return r.schedule(young)
 }
 
-// leaves is which of the pods a ReplicaSet's controller takes away first: of those on a node with more pods of the Deployment (getPodsRankedByRelatedPodsOnSameNode in
-// pkg/controller/replicaset/replica_set.go, 1.36.3).
-func leaves(old, young []*corev1.Pod) *corev1.Pod {
-	on := map[string]int{}
-	for _, p := range slices.Concat(old, young) {
-		on[p.Spec.NodeName]++
-	}
-	ranked := controller.ActivePodsWithRanks{Pods: slices.Clone(old)}
-	for _, p := range old {
-		ranked.Rank = append(ranked.Rank, on[p.Spec.NodeName])
-	}
-	sort.Stable(ranked)
-	return ranked.Pods[0]
-}
-
 // end is where the pods of a revision are.
 func (r *rollout) end(rev *revision) (Placement, error) {
-	p := Placement{Placed: len(rev.placed), Pending: len(rev.pending), Why: rev.why, Nodes: []Count{}}
-	on := map[string]int{}
-	for _, pod := range rev.placed {
-		on[pod.Spec.NodeName]++
-	}
+	p := Placement{Placed: len(rev.placed), Pending: len(rev.pending), Why: rev.why, Contradictions: rev.contradictions, Nodes: []Count{}}
+	on := onNodes(rev.placed)
 	for _, node := range slices.Sorted(maps.Keys(on)) {
 		p.Nodes = append(p.Nodes, Count{node, on[node]})
 	}

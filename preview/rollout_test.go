@@ -100,20 +100,6 @@ func TestNumbered(t *testing.T) {
 	}
 }
 
-// Of a node with more pods of the Deployment one goes first, young ones counted.
-func TestLeaves(t *testing.T) {
-	on := func(name, node string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
-	}
-	old := []*corev1.Pod{on("a", "n1"), on("b", "n2"), on("c", "n3")}
-	if goes := leaves(old, []*corev1.Pod{on("new", "n2")}); goes.Name != "b" {
-		t.Errorf("%s goes", goes.Name)
-	}
-	if old[0].Name != "a" || old[1].Name != "b" {
-		t.Error("the pods were put into another order")
-	}
-}
-
 // Pods that all want the same of the scheduler are not asked about one by one: where one does not fit the next one doesn't either.
 func TestInterchangeable(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -127,5 +113,20 @@ func TestInterchangeable(t *testing.T) {
 		if got := interchangeable(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: test.volume}}}}); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// Without the hash of a revision in its selector a constraint counts the pods of each.
+func TestCountBoth(t *testing.T) {
+	pod := revisioned()
+	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+		{TopologyKey: "rack", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"revision": "revision"}}},
+		{TopologyKey: "row", LabelSelector: pod.Spec.TopologySpreadConstraints[0].LabelSelector},
+		{TopologyKey: "hall", LabelSelector: &metav1.LabelSelector{}},
+		{TopologyKey: "house"},
+		{TopologyKey: "town", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "login"}}},
+	}
+	if diff := cmp.Diff([]string{"rack"}, countBoth(of(pod, "first"), of(pod, "second"))); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -15,15 +15,20 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
-// siblings are the pods on nodes that the workload of a preview has already: those of all revisions, of a Deployment.
+// siblings are the pods on nodes that the workload of a preview has already.
 func (p *Previewer) siblings(v *Preview) []*corev1.Pod {
+	return slices.DeleteFunc(p.owned(v), func(there *corev1.Pod) bool { return there.Spec.NodeName == "" || graceperiod.Finished(there) })
+}
+
+// owned are all pods of the workload of a preview: those of all revisions, of a Deployment.
+func (p *Previewer) owned(v *Preview) []*corev1.Pod {
 	owner := metav1.GetControllerOfNoCopy(v.Pod)
 	if owner == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(p.cluster.Pods), func(there *corev1.Pod) bool {
 		by := metav1.GetControllerOfNoCopy(there)
-		if by == nil || there.Namespace != v.Pod.Namespace || there.Spec.NodeName == "" || graceperiod.Finished(there) {
+		if by == nil || there.Namespace != v.Pod.Namespace {
 			return true
 		}
 		name := owner.Name

@@ -15,12 +15,13 @@ import (
 
 const (
 	margin = 12
-	// maxGroups, maxDomains, maxNames, maxVictims and maxCandidates are how many are printed; JSON has all.
+	// maxGroups, maxDomains, maxNames, maxVictims, maxCandidates and maxRemoved are how many are printed; JSON has all.
 	maxGroups     = 8
 	maxDomains    = 8
 	maxNames      = 3
 	maxVictims    = 6
 	maxCandidates = 2
+	maxRemoved    = 10
 )
 
 // Text prints previews for a person.
@@ -59,11 +60,9 @@ func (t *text) preview(p *Preview) {
 	for i := range p.Spread {
 		t.spread(p, i)
 	}
-	for i := range p.Contradictions {
-		t.contradiction(p, &p.Contradictions[i])
-	}
+	t.contradictions(p, p.Contradictions)
 	t.preemption(p.Preemption)
-	t.rollout(p.Rollout)
+	t.rollout(p)
 	if len(p.Notes) > 0 {
 		t.Gap()
 		t.Marked(console.Bold, "Notes", p.Notes...)
@@ -221,6 +220,12 @@ func judged(s *scheduler.Spread, d scheduler.Domain) string {
 	return "more than wished"
 }
 
+func (t *text) contradictions(p *Preview, all []scheduler.Contradiction) {
+	for i := range all {
+		t.contradiction(p, &all[i])
+	}
+}
+
 func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
 	t.Gap()
 	t.Marked(console.Red, "Why", p.contradicts(c))
@@ -343,19 +348,44 @@ func (v Victim) remark() string {
 	return ""
 }
 
-func (t *text) rollout(r *Rollout) {
+func (t *text) rollout(p *Preview) {
+	r := p.Rollout
 	if r == nil {
 		return
 	}
+	if r.Down != nil {
+		t.Gap()
+		t.scaleDown(p, r.Down)
+	}
 	t.Gap()
 	t.placement("Rollout", r.first(), &r.First)
+	t.contradictions(p, r.First.Contradictions)
 	if r.Second != nil {
 		t.Gap()
 		t.placement("Update", r.second(), r.Second)
 		if r.Left > 0 {
 			t.Row("", r.stuck())
 		}
+		t.contradictions(p, r.Second.Contradictions)
 	}
+}
+
+func (t *text) scaleDown(p *Preview, d *ScaleDown) {
+	t.Marked(console.Bold, "Scale down", d.says(p.Resource.Kind))
+	rows := [][]string{{"pod", "node", "deletion cost", "pods there", ""}}
+	for _, r := range d.Removed[:min(maxRemoved, len(d.Removed))] {
+		rows = append(rows, []string{r.Name, r.Node, fmt.Sprint(r.DeletionCost), fmt.Sprint(r.OnNode), r.remark()})
+	}
+	if more := len(d.Removed) - maxRemoved; more > 0 {
+		rows = append(rows, []string{fmt.Sprintf("and %d more", more), "", "", "", ""})
+	}
+	if p.Resource.Kind == statefulSet { // it goes by the names alone
+		for i := range rows {
+			rows[i] = rows[i][:2]
+		}
+	}
+	t.Columns("", "", rows)
+	t.placement("", "then ", &d.Left)
 }
 
 // first and second are how the pods of the revisions come about.
@@ -379,7 +409,10 @@ func (r *Rollout) stuck() string {
 func (p *Placement) says() string {
 	says := fmt.Sprintf("%d on %s", p.Placed, console.Plural(len(p.Nodes), "node", "nodes"))
 	if p.Pending > 0 {
-		says += fmt.Sprintf(", %d pending: %s", p.Pending, p.Why)
+		says += fmt.Sprintf(", %d pending", p.Pending)
+	}
+	if p.Why != "" {
+		says += ": " + p.Why
 	}
 	return says
 }
@@ -392,11 +425,7 @@ func (t *text) placement(label, when string, p *Placement) {
 			t.Row("", s.TopologyKey+": no node counts for it")
 			continue
 		}
-		domains := make([]string, 0, len(s.Domains))
-		for _, d := range s.Domains {
-			domains = append(domains, fmt.Sprintf("%s %d", d.Value, d.Count))
-		}
-		says := fmt.Sprintf("%s: %s; skew %d", s.TopologyKey, console.Some(domains, maxDomains, ", "), s.Skew())
+		says := counts(s)
 		if s.Skew() > int(s.MaxSkew) {
 			says += fmt.Sprintf(", more than maxSkew %d", s.MaxSkew)
 		}
@@ -405,6 +434,15 @@ func (t *text) placement(label, when string, p *Placement) {
 	if len(p.Spread) == 0 && len(p.Nodes) > 0 {
 		t.Row("", p.on(maxDomains))
 	}
+}
+
+// counts are the pods of each domain, and the skew.
+func counts(s *scheduler.Spread) string {
+	domains := make([]string, 0, len(s.Domains))
+	for _, d := range s.Domains {
+		domains = append(domains, fmt.Sprintf("%s %d", d.Value, d.Count))
+	}
+	return fmt.Sprintf("%s: %s; skew %d", s.TopologyKey, console.Some(domains, maxDomains, ", "), s.Skew())
 }
 
 // on is on which nodes the pods are, and how many on each.

@@ -83,7 +83,7 @@ func (p *Previewer) preemption(ctx context.Context, found *scheduler.Preemption)
 
 func (p *Previewer) victim(pod *corev1.Pod) Victim {
 	v := Victim{Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod), Budget: p.budgets.left(pod)}
-	v.GraceSeconds, v.Terminating = timeOf(pod, time.Now())
+	v.GraceSeconds, v.Terminating = timeOf(pod, p.now())
 	return v
 }
 

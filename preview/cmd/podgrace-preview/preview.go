@@ -95,7 +95,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.format, "output", "o", "text", "text, json, or html: one page to pass on")
 	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, as 1.34, by whose feature gates is judged (default: that of the cluster that is read, else the scheduler's own)")
 	f.StringVar(&o.config, "scheduler-config", "", "file with the KubeSchedulerConfiguration of the cluster's scheduler (its --config): profiles, plugins and their weights, default spread constraints (default: the scheduler's own default)")
-	f.IntVar(&o.replicas, "replicas", 0, fmt.Sprintf("place so many pods one after the other, and those of a next revision of a Deployment; at most %d", maxReplicas))
+	f.IntVar(&o.replicas, "replicas", 0, fmt.Sprintf("place so many pods one after the other, and those of a next revision of a Deployment; and show which pods go if there are more; at most %d", maxReplicas))
 	f.BoolVar(&o.timing, timingFlag, false, "say on stderr how long each part took")
 	_ = f.MarkHidden(timingFlag) // fails only for a flag that is not there
 }
