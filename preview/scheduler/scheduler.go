@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -119,7 +120,8 @@ func (s *Scheduler) build(ctx context.Context, profile *config.KubeSchedulerProf
 		s.preemption, _ = plugin.(*defaultpreemption.DefaultPreemption)
 		return plugin, err
 	}
-	s.framework, err = frameworkruntime.NewFramework(ctx, registry, profile,
+	quiet := klog.NewContext(ctx, logr.Discard()) // it remarks on profiles that are in order
+	s.framework, err = frameworkruntime.NewFramework(quiet, registry, profile,
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(s.snapshot),
 		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, devices, factory)),
