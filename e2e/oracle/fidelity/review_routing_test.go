@@ -15,7 +15,6 @@ import (
 	apiwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"pgregory.net/rapid"
 
-	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/review/apiserver"
