@@ -225,7 +225,12 @@ func TestOnlyTheAPIServerMayAsk(t *testing.T) {
 			Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: sleep}}},
 		}}}}
 	}
+	policy := suite.PolicyFor(namespace, v1alpha1.PodPolicySpec{
+		Removal:     &v1alpha1.RemovalSection{}, // its status says that the API server has got an answer
+		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40)), MaxSeconds: new(int64(60))},
+	})
 	p.refused(t, 0, func() {
+		p.Create(t, policy) // without one the leader does not have the API server ask
 		if err := kube.Create(ctx, pod(1), client.DryRunAll); err != nil {
 			t.Errorf("pods are created all the same: %v", err)
 		}
@@ -236,10 +241,7 @@ func TestOnlyTheAPIServerMayAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.callService(t, int32(port))
-	p.Policy(t, namespace, v1alpha1.PodPolicySpec{
-		Removal:     &v1alpha1.RemovalSection{}, // its status says that the API server has got an answer
-		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40)), MaxSeconds: new(int64(60))},
-	})
+	p.WaitInForce(t, policy)
 	suite.Eventually(t, "the API server's knowledge of the Service", func(ctx context.Context) (bool, error) {
 		given := pod(1)
 		err := kube.Create(ctx, given, client.DryRunAll)
