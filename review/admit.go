@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 )
@@ -66,6 +67,10 @@ func (s *step) admit(ctx context.Context, req *admission.Request) error {
 
 // refuseInvalid refuses what the API server's validation does, and reports whether it does.
 func (s *step) refuseInvalid(errs field.ErrorList) bool {
+	errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
+		value, ok := e.BadValue.(string)
+		return ok && manifest.HasVariable(value) // what it is then is not known
+	})
 	if len(errs) == 0 {
 		return false
 	}
