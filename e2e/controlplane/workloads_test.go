@@ -193,6 +193,8 @@ func TestWorkloadWarnings(t *testing.T) {
 		TopologySpread: &v1alpha1.TopologySpreadSection{Constraints: []v1alpha1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "example.com/rack", WhenUnsatisfiable: corev1.DoNotSchedule}}},
 	})
 	kube, warnings := s.Warned(t, "")
+	hooked := jobTemplate()
+	preStop("25")(&hooked.Spec)
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   string
@@ -201,7 +203,7 @@ func TestWorkloadWarnings(t *testing.T) {
 		"infeasible":       {deployment(ns, "infeasible", 0), "the hard spread constraint over example.com/rack can't be met now"},
 		"short for hook":   {deployment(ns, "short", 0, preStop("25")), "is now 35, not 30: PodPolicy"},
 		"unknown for hook": {&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "hook"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "hook"}}, Template: template("hook", preStop("drain"))}}, "how long it takes is not known"},
-		"CronJob":          {&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cron"}, Spec: batchv1.CronJobSpec{Schedule: "@yearly", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: jobTemplate()}}}}, "its controller is a Job, for which the policy has no ownerRules"},
+		"CronJob":          {&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cron"}, Spec: batchv1.CronJobSpec{Schedule: "@yearly", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: hooked}}}}, "is now 35, not 30: PodPolicy"},
 		"ReplicationController": {&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "rc"}, Spec: corev1.ReplicationControllerSpec{
 			Replicas: new(int32(0)), Selector: map[string]string{"app": "rc"}, Template: new(template("rc", preStop("25"))),
 		}}, "is now 35, not 30: PodPolicy"},
