@@ -19,7 +19,7 @@ var reviewed = regexp.MustCompile(`\.sleep$|Probe\.terminationGracePeriodSeconds
 // TestFidelityReviewInvalid: of the fields that Podgrace is about, a review says what the API server's validation does, in its words.
 func TestFidelityReviewInvalid(t *testing.T) {
 	t.Parallel()
-	draw.Check(t, draw.Shares{"valid": 10, "invalid": 5}, func(t *rapid.T, counts *draw.Tally) {
+	draw.Check(t, draw.Shares{"valid": 10, "invalid": 3}, func(t *rapid.T, counts *draw.Tally) {
 		c := validationCases.Draw(t, "case")
 		pod := received(t, c.Pod)
 		theirs := slices.DeleteFunc(judged(prepared(pod)), func(e *field.Error) bool { return !reviewed.MatchString(e.Field) })
