@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -54,9 +55,15 @@ func TestAnyOrder(t *testing.T) {
 func TestServerSideDryRun(t *testing.T) {
 	w := empty(t)
 	w.install(t, append(certManagerCRDs(t), prometheusCRDs(t)...))
-	w.install(t, slices.DeleteFunc(variants[0].kustomized(t), func(o *unstructured.Unstructured) bool {
-		return o.GetKind() != "Namespace" && o.GetKind() != "CustomResourceDefinition"
-	}))
+	ground := map[string]*unstructured.Unstructured{} // what the rest is in, and of
+	for _, v := range variants {
+		for _, o := range v.kustomized(t) {
+			if o.GetKind() == "Namespace" || o.GetKind() == "CustomResourceDefinition" {
+				ground[key(o)] = o
+			}
+		}
+	}
+	w.install(t, slices.Collect(maps.Values(ground)))
 	for _, v := range variants {
 		v.values = append(v.values, "firstPolicy.create=true")
 		for from, all := range map[string][]*unstructured.Unstructured{"kustomize": v.kustomized(t), "Helm": v.templated(t, namespace)} {

@@ -3,9 +3,11 @@ package faults
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/guard"
 )
@@ -60,6 +63,15 @@ func TestRefusedWhileAway(t *testing.T) {
 	a.start(t)
 	a.create(t, denies)
 	a.ready(t, denies, metav1.ConditionTrue, v1alpha1.ReasonValid)
+	suite.Eventually(t, "the allowed actor in the match conditions", func(ctx context.Context) (bool, error) {
+		var configuration admissionregistrationv1.ValidatingWebhookConfiguration
+		err := a.kube.Get(ctx, client.ObjectKey{Name: certs.ConfigurationName}, &configuration)
+		return slices.ContainsFunc(configuration.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool {
+			return w.Name == "node.removal.podgrace.dev" && slices.ContainsFunc(w.MatchConditions, func(c admissionregistrationv1.MatchCondition) bool {
+				return strings.Contains(c.Expression, "autoscaler")
+			})
+		}), err
+	})
 	a.stop(t)
 	check("elsewhere", shop)
 	check("here", bank)
