@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting/topology"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -191,7 +192,9 @@ func warnOfContradiction(pod *corev1.Pod, facts Facts, out *Result) {
 
 // validateTopologySpread looks at constraints of a pod's own. Of those that a policy gives, Apply has spoken.
 func validateTopologySpread(req policy.Request, e *Effective, facts Facts, out *Result) {
-	if e.spread.given() && slices.EqualFunc(e.spread.value.Constraints, req.Pod.Spec.TopologySpreadConstraints, alike) {
+	if e.spread.given() && len(req.Pod.Spec.TopologySpreadConstraints) > 0 && !slices.ContainsFunc(req.Pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return !slices.ContainsFunc(e.spread.value.Constraints, func(given v1alpha1.TopologySpreadConstraint) bool { return alike(given, c) })
+	}) {
 		return
 	}
 	warnOfUseless(req.Pod, facts, out)

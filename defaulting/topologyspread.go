@@ -257,7 +257,10 @@ func isHard(c corev1.TopologySpreadConstraint) bool {
 	return c.WhenUnsatisfiable == corev1.DoNotSchedule
 }
 
-// alike says whether a constraint of a pod is one that a policy gave it, as far as can be seen.
+// alike reports whether a constraint of a pod is one that a policy gave it, perhaps softened, as far as can be seen.
 func alike(given v1alpha1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) bool {
+	if c.WhenUnsatisfiable == corev1.ScheduleAnyway && given.WhenUnsatisfiable == corev1.DoNotSchedule {
+		given.WhenUnsatisfiable, given.MinDomains = c.WhenUnsatisfiable, nil
+	}
 	return given.MaxSkew == c.MaxSkew && given.TopologyKey == c.TopologyKey && given.WhenUnsatisfiable == c.WhenUnsatisfiable && ptr.Equal(given.MinDomains, c.MinDomains)
 }

@@ -78,5 +78,8 @@ func TestUseless(t *testing.T) {
 	for i := range rows {
 		rows[i].policies = One(PodPolicy("web", MaxGrace(60)))
 	}
-	testValidate(t, rows)
+	testValidate(t, append(rows, scenario{
+		name: "what a policy gave and softened", pod: Pod(web, counting(rack, selecting("app", "web"))), facts: facts(told, node),
+		policies: One(PodPolicy("web", Spreads(Hard(rack)))),
+	}))
 }
