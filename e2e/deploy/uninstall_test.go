@@ -33,15 +33,14 @@ func TestHelmUninstallCleansNodes(t *testing.T) {
 	w.helmIn(t, "install", chart, "--create-namespace", "--set", "nodeEnforcer.enabled=true,nodeEnforcer.mode=Enforce")
 	w.wantUpgradeRefused(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "written"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: enforcement.TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule}}}}
-	for _, kind := range enforcement.NodeConditions {
-		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse})
-	}
-	status := node.Status
 	if err := w.kube.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	node.Status = status
-	if err := w.kube.Status().Update(t.Context(), node); err != nil {
+	before := client.StrategicMergeFrom(node.DeepCopy())
+	for _, kind := range enforcement.NodeConditions {
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse})
+	}
+	if err := w.kube.Status().Patch(t.Context(), node, before); err != nil {
 		t.Fatal(err)
 	}
 	ran := make(chan error, 1)
