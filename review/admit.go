@@ -29,25 +29,16 @@ const notJudged = "NotJudged"
 // admit takes a request through what the API server would do with it, in its order: the mutating webhooks, the policies that it
 // judges itself, the validating webhooks. That for a pod of a StatefulSet comes after that for the StatefulSet.
 func (s *step) admit(ctx context.Context, req *admission.Request) error {
-	if s.refuseInvalid(s.invalid) {
+	if goesOn, err := s.admitWorkload(ctx); err != nil || !goesOn {
 		s.result.Via = "" // it is refused itself
-		return nil
-	}
-	if s.made != nil {
-		if allowed, err := s.inProcess(ctx, s.made); err != nil || !allowed {
-			s.result.Via = "" // it is refused itself
-			return err
-		}
+		return err
 	}
 	handlers := s.handlers().Handlers()
 	asked, goesOn, err := s.mutating(ctx, handlers, req)
 	if err != nil || !goesOn {
 		return err
 	}
-	if s.pod != nil && createsPod(req) && s.refuseInvalid(apiserver.ValidatePodSpec(&s.pod.Spec, field.NewPath("spec"))) {
-		return nil
-	}
-	if allowed, err := s.inProcess(ctx, req); err != nil || !allowed {
+	if goesOn, err := s.validated(ctx, req); err != nil || !goesOn {
 		return err
 	}
 	paths, goesOn, err := s.called(ctx, req, s.rules.webhooks.Validating)
@@ -63,6 +54,25 @@ func (s *step) admit(ctx context.Context, req *admission.Request) error {
 		}
 	}
 	return nil
+}
+
+// admitWorkload is what comes before the pod of a workload is made; false: the workload is refused.
+func (s *step) admitWorkload(ctx context.Context) (goesOn bool, err error) {
+	switch {
+	case s.refuseInvalid(s.invalid):
+		return false, nil
+	case s.made == nil:
+		return true, nil
+	}
+	return s.inProcess(ctx, s.made)
+}
+
+// validated is the API server's own validation, of a pod that is created, and the policies that it judges itself; false: one refuses.
+func (s *step) validated(ctx context.Context, req *admission.Request) (bool, error) {
+	if s.pod != nil && createsPod(req) && s.refuseInvalid(apiserver.ValidatePodSpec(&s.pod.Spec, field.NewPath("spec"))) {
+		return false, nil
+	}
+	return s.inProcess(ctx, req)
 }
 
 // refuseInvalid refuses what the API server's validation does, and reports whether it does.

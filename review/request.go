@@ -54,7 +54,7 @@ func (s *step) subject(ctx context.Context, o client.Object) (client.Object, err
 
 // workload validates the template of a workload, and makes the request for a StatefulSet, the only workload that the API server's own policies refuse.
 func (s *step) workload(o client.Object) (err error) {
-	s.invalid = apiserver.ValidateWorkload(o)
+	s.invalid = validateWorkload(o)
 	set, ok := o.(*appsv1.StatefulSet)
 	if !ok {
 		return nil

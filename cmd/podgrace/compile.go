@@ -69,6 +69,18 @@ func newCompile(t cli.Terminal, name string) *cobra.Command {
 	return cmd
 }
 
+// each compiles all of them.
+func each[T, C any](all []T, compile func(T) (C, error)) ([]C, error) {
+	compiled := make([]C, len(all))
+	for i, one := range all {
+		var err error
+		if compiled[i], err = compile(one); err != nil {
+			return nil, cli.UsageError{Err: err}
+		}
+	}
+	return compiled, nil
+}
+
 func runCompile(t cli.Terminal, paths []string, exempt policy.Exempt, globalDefault string) error {
 	files, err := inputs.ReadPolicyFiles("--policy", paths, t.In)
 	if err != nil {
@@ -86,17 +98,13 @@ func runCompile(t cli.Terminal, paths []string, exempt policy.Exempt, globalDefa
 	if len(wrong) > 0 {
 		return cli.ErrBadInput
 	}
-	ready := make([]*policy.Policy, len(policies))
-	for i, p := range policies {
-		if ready[i], err = policy.Compile(p); err != nil {
-			return cli.UsageError{Err: err}
-		}
+	ready, err := each(policies, policy.Compile)
+	if err != nil {
+		return err
 	}
-	exceptions := make([]*policy.Exception, len(asked))
-	for i, x := range asked {
-		if exceptions[i], err = policy.CompileException(x); err != nil {
-			return cli.UsageError{Err: err}
-		}
+	exceptions, err := each(asked, policy.CompileException)
+	if err != nil {
+		return err
 	}
 	policy.SortExceptions(exceptions)
 	now := clock.RealClock{}.Now()

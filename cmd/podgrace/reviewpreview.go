@@ -39,7 +39,7 @@ func (p *previewer) previewResults(ctx context.Context, l *inputs.Loaded, result
 			refused[place{review.Resource{APIVersion: r.Resource.APIVersion, Kind: r.Resource.Kind, Name: r.Resource.Name}, r.Source}] = true
 		default:
 			at := place{r.Resource, r.Source}
-			at.Resource.GenerateName = "" // a preview has none
+			at.GenerateName = "" // a preview has none
 			asked[at] = append(asked[at], r)
 		}
 	}

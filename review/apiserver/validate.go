@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ValidatePodSpec is what the API server's validation says of the fields that Podgrace is about: the class, hooks, the grace periods of probes and spread constraints
@@ -130,28 +127,4 @@ func validatePositive(value int32, path *field.Path) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, value, "must be greater than zero")}
-}
-
-// ValidateWorkload is ValidatePodSpec of the template of a workload of Kubernetes, with its path in the object; nil for any other object.
-func ValidateWorkload(o client.Object) field.ErrorList {
-	template := field.NewPath("spec", "template", "spec")
-	switch w := o.(type) {
-	case *appsv1.Deployment:
-		return ValidatePodSpec(&w.Spec.Template.Spec, template)
-	case *appsv1.ReplicaSet:
-		return ValidatePodSpec(&w.Spec.Template.Spec, template)
-	case *appsv1.StatefulSet:
-		return ValidatePodSpec(&w.Spec.Template.Spec, template)
-	case *appsv1.DaemonSet:
-		return ValidatePodSpec(&w.Spec.Template.Spec, template)
-	case *corev1.ReplicationController:
-		if w.Spec.Template != nil {
-			return ValidatePodSpec(&w.Spec.Template.Spec, template)
-		}
-	case *batchv1.Job:
-		return ValidatePodSpec(&w.Spec.Template.Spec, template)
-	case *batchv1.CronJob:
-		return ValidatePodSpec(&w.Spec.JobTemplate.Spec.Template.Spec, field.NewPath("spec", "jobTemplate").Child("spec", "template", "spec"))
-	}
-	return nil
 }
