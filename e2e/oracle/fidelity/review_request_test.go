@@ -198,7 +198,7 @@ func drawRemoved(s draw.Source, in, name string) *corev1.Pod {
 		p.Finalizers = []string{"example.org/hold"}
 	}
 	annotate(s, 10, p, guard.AnnotationConfirmForceDelete, "u/2026-01-01T10:00:00Z", "u/2026-01-01T10:00:00Z/2026-01-01T09:00:00.5Z", "u", "u/", "other/2026-01-01T10:00:00Z", "")
-	annotate(s, 4, p, v1alpha1.AnnotationEnforcement, "{}", `{"oom":{"rank":50}}`)
+	annotate(s, 7, p, v1alpha1.AnnotationEnforcement, "{}", `{"oom":{"rank":50}}`)
 	if s.Chance(8) {
 		at := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC).Add(draw.Pick(s, 0, time.Minute, 6*time.Minute, time.Hour))
 		field := draw.Pick(s, guard.AnnotationConfirmForceDelete, guard.AnnotationConfirmForceDelete, "a")

@@ -115,7 +115,7 @@ func TestFidelityReviewPolicies(t *testing.T) {
 		}
 		reviews[idle] = policies
 	}
-	wanted := draw.Shares{"enforcement.podgrace.dev": 0.3, "zero-grace.podgrace.dev": 0.5, "confirm-force-delete.podgrace.dev": 0.5, "confirm-off.podgrace.dev": 0.5, "half-done-status.podgrace.dev": 0.1, "half-done-delete.podgrace.dev": 0.1, "allowed": 30}
+	wanted := draw.Shares{"enforcement.podgrace.dev": 0.5, "zero-grace.podgrace.dev": 0.5, "confirm-force-delete.podgrace.dev": 0.5, "confirm-off.podgrace.dev": 0.5, "half-done-status.podgrace.dev": 0.1, "half-done-delete.podgrace.dev": 0.1, "allowed": 30}
 	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := routeCases.Draw(t, "case")
 		refusal := server.judge(t, c)
