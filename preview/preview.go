@@ -123,17 +123,14 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 	}
 	v := &Preview{Resource: result.Resource, Source: result.Source, Via: result.Via, Policies: result.Policies, Changed: result.Why, Nodes: len(p.cluster.Nodes)}
 	why, err := v.invalid(d, result)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, d.Wrong(err)
-	case why != "":
-		if v.Via != "" && len(v.Changed) > 0 {
-			why += ". Policies change its pods, and not its template"
-		}
+	}
+	if result.Decision == review.Denied && (why == "" || result.Reason == string(metav1.StatusReasonInvalid)) {
+		why = result.Message // with a way out
+	}
+	if why != "" {
 		v.Outcome, v.Why = Refused, why
-		return v, nil
-	case result.Decision == review.Denied:
-		v.Outcome, v.Why = Refused, result.Message
 		return v, nil
 	}
 	if len(result.After) == 0 {

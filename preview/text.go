@@ -71,7 +71,7 @@ func (t *text) preview(p *Preview) {
 
 // subject is whose pod was judged.
 func (p *Preview) subject() (label, what string) {
-	if p.Via == "" {
+	if p.Resource.Kind == "Pod" {
 		return "Pod", p.Resource.Namespace + "/" + p.Resource.Name
 	}
 	return "Pod of", p.Resource.String()

@@ -85,7 +85,10 @@ func (s *step) refuseInvalid(errs field.ErrorList) bool {
 		return false
 	}
 	message := "the API server refuses it: " + errs.ToAggregate().Error()
-	if slices.ContainsFunc(s.invalid, func(e *field.Error) bool { return strings.HasSuffix(e.Field, ".sleep") }) {
+	if slices.ContainsFunc(s.invalid, func(e *field.Error) bool {
+		seconds, ok := e.BadValue.(int64)
+		return ok && seconds > 0 && strings.HasSuffix(e.Field, ".sleep")
+	}) {
 		message += ". Raise terminationGracePeriodSeconds of the template: policies raise that of a pod, and the API server validates the template before there is a pod"
 	}
 	s.deny(string(metav1.StatusReasonInvalid), message+s.offer(errs))

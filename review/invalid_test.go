@@ -41,6 +41,9 @@ func TestInvalidTemplates(t *testing.T) {
 				if kind == "CronJob" {
 					says = strings.ReplaceAll(says, "spec.template.spec.", "spec.jobTemplate.spec.template.spec.")
 				}
+				if strings.Contains(r.Message, "-5") && strings.Contains(r.Message, "Raise") {
+					t.Errorf("a higher grace period is offered where none is high enough: %s", r.Message)
+				}
 				if refused := r.Decision == Denied && r.Reason == "Invalid"; refused != (says != "") || !strings.Contains(r.Message, says) || refused && r.Via != "" {
 					t.Errorf("%s %s: %s", r.Decision, r.Reason, r.Message)
 				}
