@@ -16,6 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -322,15 +323,25 @@ func TestFindings(t *testing.T) {
 		"no cgroups of QoS":     {false, []change{kubelet(with(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.CgroupsPerQOS = new(false) }))}, []string{"error kubelet-configuration: cgroupsPerQOS"}},
 		"cgroup v1":             {false, []change{kubelet(with(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.FailCgroupV1 = new(false) }))}, []string{"note kubelet-configuration: cgroup v1"}},
 		"a kubelet is silent":   {false, []change{kubelet(systemd), func(s *Snapshot) { delete(s.Kubelets, "node-2") }}, []string{"note kubelet-configuration: did not tell"}},
-		"a short shutdown":      {false, []change{kubelet(with(shutdown)), policySpec(v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(50))}})}, []string{"warning kubelet-configuration: ends pods after 40s"}},
+		"a short shutdown":      {false, []change{kubelet(with(shutdown)), policySpec(v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(50))}})}, []string{"warning grace-periods: leaves a pod 40 s at most, where PodPolicy more gives it 50 s"}},
 		"a long shutdown":       {false, []change{kubelet(with(shutdown)), policySpec(v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))}})}, nil},
-		"MemoryQoS":             {false, []change{kubelet(with(memoryQoS)), policySpec(v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{Memory: &v1alpha1.MemoryEnforcement{Protection: "Low"}}})}, []string{"warning kubelet-configuration: MemoryQoS"}},
-		"MemoryQoS, unused":     {false, []change{kubelet(with(memoryQoS))}, nil},
-		"private GKE":           {true, []change{server("v1.36.2-gke.100"), private0}, []string{"note cloud-actors: GKE", "warning network-reach: 443 and 10250"}},
-		"private GKE, set":      {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), private0, webhookPort(10250), allows("x")}, []string{"note cloud-actors: that it is x, whom"}},
-		"public GKE":            {true, []change{server("v1.36.2-gke.100")}, []string{"note cloud-actors: GKE"}},
-		"EKS, overlay":          {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")) }}, []string{"note cloud-actors: EKS", "warning network-reach: overlay"}},
-		"EKS, chained":          {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")); s.Add(daemonSet("aws-node")) }}, []string{"note cloud-actors: EKS"}},
+		"spot nodes":            {true, []change{labelNodes("cloud.google.com/gke-spot", "true"), longGrace}, []string{"warning grace-periods: (Google Cloud gives notice) leaves a pod 30 s at most"}},
+		"spot nodes, no policy": {true, []change{labelNodes("cloud.google.com/gke-spot", "true")}, nil},
+		"a NodePool":            {true, []change{labelNodes("karpenter.sh/nodepool", "batch"), longGrace, nodePool("batch", "1m")}, []string{"warning grace-periods: terminationGracePeriod of NodePool batch) leaves a pod 60 s"}},
+		"another NodePool":      {true, []change{labelNodes("karpenter.sh/nodepool", "batch"), longGrace, nodePool("web", "1m")}, nil},
+		"a patient NodePool":    {true, []change{labelNodes("karpenter.sh/nodepool", "batch"), longGrace, nodePool("batch", "24h")}, nil},
+		"an impatient autoscaler": {true, []change{longGrace, func(s *Snapshot) {
+			d := deployment(metav1.NamespaceSystem, "cluster-autoscaler", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0")
+			d.Spec.Template.Spec.Containers[0].Args = []string{"--max-graceful-termination-sec=60"}
+			s.Add(d)
+		}}, []string{"warning grace-periods: by the cluster-autoscaler (--max-graceful-termination-sec) leaves a pod 60 s"}},
+		"MemoryQoS":         {false, []change{kubelet(with(memoryQoS)), policySpec(v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{Memory: &v1alpha1.MemoryEnforcement{Protection: "Low"}}})}, []string{"warning kubelet-configuration: MemoryQoS"}},
+		"MemoryQoS, unused": {false, []change{kubelet(with(memoryQoS))}, nil},
+		"private GKE":       {true, []change{server("v1.36.2-gke.100"), private0}, []string{"note cloud-actors: GKE", "warning network-reach: 443 and 10250"}},
+		"private GKE, set":  {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), private0, webhookPort(10250), allows("x")}, []string{"note cloud-actors: that it is x, whom"}},
+		"public GKE":        {true, []change{server("v1.36.2-gke.100")}, []string{"note cloud-actors: GKE"}},
+		"EKS, overlay":      {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")) }}, []string{"note cloud-actors: EKS", "warning network-reach: overlay"}},
+		"EKS, chained":      {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")); s.Add(daemonSet("aws-node")) }}, []string{"note cloud-actors: EKS"}},
 		"EKS, on the host": {false, []change{labelNodes("eks.amazonaws.com/nodegroup", "a"), allows("eks:cloud-controller-manager"), func(s *Snapshot) {
 			s.Add(daemonSet("calico-node"))
 			s.Deployments[0].Spec.Template.Spec.HostNetwork = true
@@ -660,6 +671,20 @@ func TestRecordsAreRemovedByCommands(t *testing.T) {
 
 func shutdown(c *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.ShutdownGracePeriod.Duration, c.ShutdownGracePeriodCriticalPods.Duration = time.Minute, 20*time.Second
+}
+
+// longGrace is a policy that gives pods ten minutes.
+func longGrace(s *Snapshot) {
+	policySpec(v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(600))}})(s)
+}
+
+func nodePool(name, waits string) change {
+	return func(s *Snapshot) {
+		s.Add(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"terminationGracePeriod": waits}}},
+		}})
+	}
 }
 
 func memoryQoS(c *kubeletconfigv1beta1.KubeletConfiguration) {

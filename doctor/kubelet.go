@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"time"
 
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -40,14 +38,6 @@ func contradictions(k *kubeletconfigv1beta1.KubeletConfiguration, policies []v1a
 	if k.FailCgroupV1 != nil && !*k.FailCgroupV1 {
 		all = append(all, remark{Note, "failCgroupV1 is false, so that the node may have cgroup v1: there memory.low, memory.high and memory.pressure do not exist", "move the nodes to cgroup v2, for all that policies can ask of a node"})
 	}
-	longest, by := longestGrace(policies)
-	within := k.ShutdownGracePeriod.Duration - k.ShutdownGracePeriodCriticalPods.Duration
-	if k.ShutdownGracePeriod.Duration > 0 && within < longest && len(k.ShutdownGracePeriodByPodPriority) == 0 {
-		all = append(all, remark{
-			Warning, fmt.Sprintf("a shutdown of the node ends pods after %s (shutdownGracePeriod less shutdownGracePeriodCriticalPods), where PodPolicy %s gives them %s", within, by, longest),
-			"raise shutdownGracePeriod, or lower what the policy gives",
-		})
-	}
 	if k.FeatureGates["MemoryQoS"] && k.MemoryReservationPolicy != kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy && protectsMemory(policies) {
 		all = append(all, remark{Warning, "the feature gate MemoryQoS is on and nothing is reserved: before 1.37 the kubelet then writes 0 above what policies protect", "set memoryReservationPolicy: TieredReservation, or the gate off"})
 	}
@@ -69,24 +59,6 @@ func needlessBus(s *Snapshot) []Finding {
 		Severity: Note, About: "node enforcer", Message: "every kubelet that was asked has the cgroup driver cgroupfs: systemd's bus, by which one is root on the host, is not needed",
 		Remedy: "leave it out", Values: []string{"nodeEnforcer.dbus=false"},
 	}}
-}
-
-// longestGrace is the longest grace period that a policy gives, by default or as a minimum, and which policy does. 0: none.
-func longestGrace(policies []v1alpha1.PodPolicy) (longest time.Duration, by string) {
-	for _, p := range policies {
-		if p.Spec.GracePeriod == nil {
-			continue
-		}
-		for _, seconds := range []*int64{p.Spec.GracePeriod.DefaultSeconds, p.Spec.GracePeriod.MinSeconds} {
-			if seconds == nil {
-				continue
-			}
-			if d := time.Duration(*seconds) * time.Second; d > longest {
-				longest, by = d, p.Name
-			}
-		}
-	}
-	return longest, by
 }
 
 // protectsMemory says whether a policy asks a node to protect memory.

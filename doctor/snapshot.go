@@ -15,12 +15,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod/deadline"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -67,6 +69,7 @@ type Snapshot struct {
 	CRDs              []apiextensionsv1.CustomResourceDefinition
 	PodPolicies       []v1alpha1.PodPolicy
 	NodePolicies      []v1alpha1.NodePolicy
+	NodePools         []deadline.NodePool
 	PriorityClasses   []schedulingv1.PriorityClass
 	VolumeLocks       []v1alpha1.VolumeLock
 	CSIDrivers        []storagev1.CSIDriver
@@ -114,6 +117,11 @@ func (s *Snapshot) Add(o runtime.Object) bool {
 		s.PodPolicies = append(s.PodPolicies, *o)
 	case *v1alpha1.NodePolicy:
 		s.NodePolicies = append(s.NodePolicies, *o)
+	case *unstructured.Unstructured:
+		if !deadline.IsNodePool(o.GroupVersionKind().GroupKind()) {
+			return false
+		}
+		s.NodePools = append(s.NodePools, *deadline.ReadNodePool(o))
 	case *schedulingv1.PriorityClass:
 		s.PriorityClasses = append(s.PriorityClasses, *o)
 	default:

@@ -7,19 +7,21 @@ type Source string
 
 // The sources.
 const (
-	Version            Source = "/version"
-	APIs               Source = "/apis"
-	Metrics            Source = "/metrics"
-	Nodes              Source = "nodes"
-	Deployments        Source = "deployments"
-	DaemonSets         Source = "daemonsets"
-	Mutating           Source = "mutatingwebhookconfigurations"
-	Validating         Source = "validatingwebhookconfigurations"
-	AdmissionPolicies  Source = "validatingadmissionpolicies"
-	AdmissionBindings  Source = "validatingadmissionpolicybindings"
-	CRDs               Source = "customresourcedefinitions"
-	PodPolicies        Source = "podpolicies"
-	NodePolicies       Source = "nodepolicies"
+	Version           Source = "/version"
+	APIs              Source = "/apis"
+	Metrics           Source = "/metrics"
+	Nodes             Source = "nodes"
+	Deployments       Source = "deployments"
+	DaemonSets        Source = "daemonsets"
+	Mutating          Source = "mutatingwebhookconfigurations"
+	Validating        Source = "validatingwebhookconfigurations"
+	AdmissionPolicies Source = "validatingadmissionpolicies"
+	AdmissionBindings Source = "validatingadmissionpolicybindings"
+	CRDs              Source = "customresourcedefinitions"
+	PodPolicies       Source = "podpolicies"
+	NodePolicies      Source = "nodepolicies"
+	// NodePools are Karpenter's. A cluster without it has none.
+	NodePools          Source = "nodepools"
 	PriorityClasses    Source = "priorityclasses"
 	VolumeLocks        Source = "volumelocks"
 	CSIDrivers         Source = "csidrivers"
@@ -93,6 +95,7 @@ func Rights() map[Source]Right {
 		CRDs:               resource("apiextensions.k8s.io", "customresourcedefinitions", "get", InCluster, definitionNames...),
 		PodPolicies:        resource(podgraceGroup, "podpolicies", "list", InCluster),
 		NodePolicies:       resource(podgraceGroup, "nodepolicies", "list", InCluster),
+		NodePools:          resource("karpenter.sh", "nodepools", "list", InCluster),
 		PriorityClasses:    resource("scheduling.k8s.io", "priorityclasses", "list", InCluster),
 		VolumeLocks:        resource(podgraceGroup, "volumelocks", "list", InCluster),
 		CSIDrivers:         resource("storage.k8s.io", "csidrivers", "list", InCluster),

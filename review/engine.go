@@ -186,6 +186,7 @@ func (s *step) handlers() *webhook.Engine {
 // done completes the result.
 func (s *step) done() *Result {
 	r := s.result
+	s.short()
 	r.Unknown = s.unknown()
 	for i, what := range r.Unknown {
 		if manifest.HasVariable(what) {

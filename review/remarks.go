@@ -22,7 +22,9 @@ type Remark struct {
 	Claim string `json:"claim,omitempty"`
 	// Rollout that it is about in place of a policy, as namespace/name.
 	Rollout string `json:"rollout,omitempty"`
-	Message string `json:"message"`
+	// Deadline that it is about in place of a policy: what stops a node, and the setting that bounds it.
+	Deadline string `json:"deadline,omitempty"`
+	Message  string `json:"message"`
 }
 
 // idle is the remark on a policy without effect on what was reviewed.

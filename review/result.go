@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod/deadline"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -112,6 +113,9 @@ type Result struct {
 
 	// Changes of policies; Why says them in JSON.
 	Changes []Change `json:"-"`
+	// Short are the deadlines of nodes that leave the pod less than its grace period, of so many seconds.
+	Short        []deadline.Deadline `json:"-"`
+	GraceSeconds int64               `json:"-"`
 	// Before and After are the pod in JSON, before the patch and after it; nil where there is no pod. Before has the
 	// defaults of the scheme and of the API server's plugins.
 	Before, After json.RawMessage `json:"-"`

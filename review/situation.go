@@ -34,6 +34,7 @@ func (e *Engine) Situation(ctx context.Context, d *manifest.Document, q Question
 		return nil, err
 	}
 	in.SelectorsUnknown = s.view.noneOf(&corev1.Service{})
+	in.Deadlines = e.State.Deadlines(in.Pod)
 	return &in, nil
 }
 

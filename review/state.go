@@ -40,6 +40,8 @@ type State struct {
 	given, podless map[schema.GroupKind]bool
 	// nodes are those of kinds, indexed once for all reviews.
 	nodes *topology.Nodes
+	// machines have deadlines for pods that are stopped with them.
+	machines []*machines
 }
 
 // Kinds are those that decisions and remarks read, and that each state keeps.
@@ -73,6 +75,7 @@ func (s *State) Set(o client.Object) {
 	}
 	if n, ok := o.(*corev1.Node); ok {
 		s.nodes.Set(n)
+		s.addMachine(n)
 	}
 }
 

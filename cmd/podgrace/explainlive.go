@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -11,8 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -20,6 +25,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/graceperiod/deadline"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review"
@@ -68,7 +74,59 @@ func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.
 	if err := review.Situate(ctx, w, reader, in); err != nil {
 		return nil, err
 	}
+	stops(ctx, kube, in)
 	return in, o.liveNodePolicy(ctx, reader, in)
+}
+
+// stops reads how long those who stop the pod's node wait for it, which budgets select it, and what its Events say. What can't be read stays unknown: all of it takes rights
+// of its own, and the explanation is of use without them.
+func stops(ctx context.Context, kube kubernetes.Interface, in *explain.Input) {
+	if events, err := kube.CoreV1().Events(in.Pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(in.Pod.UID)}); err == nil {
+		in.Events = events.Items
+	}
+	if budgets, err := kube.PolicyV1().PodDisruptionBudgets(in.Pod.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for i := range budgets.Items {
+			selector, err := metav1.LabelSelectorAsSelector(budgets.Items[i].Spec.Selector)
+			if err == nil && selector.Matches(labels.Set(in.Pod.Labels)) {
+				in.Budgets = append(in.Budgets, &budgets.Items[i])
+			}
+		}
+	}
+	if in.Node == nil {
+		return
+	}
+	facts := deadline.Facts{Labels: in.Node.Labels}
+	var told struct {
+		Config *kubeletconfigv1beta1.KubeletConfiguration `json:"kubeletconfig"`
+	}
+	if get(ctx, kube, &told, "/api/v1/nodes", in.Node.Name, "proxy/configz") == nil {
+		in.Kubelet, facts.Kubelet = told.Config, told.Config
+	}
+	for _, owner := range in.Node.OwnerReferences {
+		var claim unstructured.Unstructured
+		if owner.Kind == "NodeClaim" && get(ctx, kube, &claim.Object, "/apis/karpenter.sh/v1/nodeclaims", owner.Name) == nil {
+			facts.Pool = deadline.ReadNodePool(&claim)
+		}
+	}
+	if deployments, err := kube.AppsV1().Deployments(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{}); err == nil {
+		for i := range deployments.Items {
+			if waits := deadline.AutoscalerOf(&deployments.Items[i]); waits != nil {
+				facts.Autoscaler = waits
+			}
+		}
+	}
+	in.Deadlines = deadline.Of(in.Pod, facts)
+}
+
+// get reads what the client has no type for.
+func get(ctx context.Context, kube kubernetes.Interface, into any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // a kubelet may be away
+	defer cancel()
+	body, err := kube.Discovery().RESTClient().Get().AbsPath(path...).DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	return err
 }
 
 // podPolicies are those of the files, or of the cluster.

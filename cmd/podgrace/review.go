@@ -190,6 +190,7 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	if !loaded.OfCluster {
 		r.Remarks = loaded.Engine.Remarks(results)
 	}
+	r.Remarks = append(r.Remarks, loaded.Engine.RemarkDeadlines(results)...)
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkUngated(results)...)
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkGrants(loaded.Documents)...)
 	r.Remarks = append(r.Remarks, loaded.Engine.RemarkBorrowed(loaded.Documents)...)

@@ -49,6 +49,11 @@ func ForPod(pod *corev1.Pod) Pod {
 	return p
 }
 
+// Fits reports whether a node is one that the pod's node affinity and tolerations allow.
+func (p Pod) Fits(n *corev1.Node) bool {
+	return (p.affinity == nil || p.affinity.match()(n)) && (p.tolerations == nil || p.tolerations.match()(n))
+}
+
 func ask(kind string, asked corev1.PodSpec, match func() func(*corev1.Node) bool) *question {
 	text, err := asked.Marshal() // the same for the same: it sorts the keys of maps
 	if err != nil {              // it can't be, in a slice that grows

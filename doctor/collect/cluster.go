@@ -23,7 +23,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -80,6 +82,9 @@ func FromCluster(ctx context.Context, config *rest.Config, o Options) (*doctor.S
 	r.list(ctx, doctor.AdmissionBindings, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{})
 	r.list(ctx, doctor.PodPolicies, &v1alpha1.PodPolicyList{})
 	r.list(ctx, doctor.NodePolicies, &v1alpha1.NodePolicyList{})
+	pools := &unstructured.UnstructuredList{}
+	pools.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePoolList"})
+	r.list(ctx, doctor.NodePools, pools)
 	r.list(ctx, doctor.PriorityClasses, &schedulingv1.PriorityClassList{})
 	r.list(ctx, doctor.VolumeLocks, &v1alpha1.VolumeLockList{})
 	r.list(ctx, doctor.CSIDrivers, &storagev1.CSIDriverList{})

@@ -73,7 +73,8 @@ webhooks:
 		t.Errorf("%+v", s)
 	}
 	for source := range doctor.Rights() {
-		read := source == doctor.Nodes || source == doctor.PodPolicies || source == doctor.Validating || source == doctor.Pods || source == doctor.Records
+		read := source == doctor.Nodes || source == doctor.PodPolicies || source == doctor.Validating || source == doctor.Pods || source == doctor.Records ||
+			source == doctor.NodePools // no Node is of one
 		if read != (s.Unread[source] == "") {
 			t.Errorf("%s: %q", source, s.Unread[source])
 		}
@@ -141,6 +142,17 @@ func TestForeignObjects(t *testing.T) {
 			if read := s.Unread[source] == ""; read != want[source] {
 				t.Errorf("%s: read %t, of\n%s", source, read, text)
 			}
+		}
+	}
+}
+
+// That NodePools are missing counts only where a Node is of one.
+func TestNodePoolsOfFiles(t *testing.T) {
+	const node, pool = "{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {karpenter.sh/nodepool: batch}}}\n", "---\n{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: batch}, spec: {template: {spec: {terminationGracePeriod: 5m}}}}\n"
+	for text, pools := range map[string]int{node: 0, node + pool: 1} {
+		s, errs := FromFiles(&input.Reader{Stdin: strings.NewReader(text)}, Options{Now: now}, "-")
+		if len(errs) > 0 || len(s.NodePools) != pools || (s.Unread[doctor.NodePools] == "") != (pools > 0) {
+			t.Errorf("%v, %v, %q of\n%s", errs, s.NodePools, s.Unread[doctor.NodePools], text)
 		}
 	}
 }

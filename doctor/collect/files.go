@@ -2,15 +2,20 @@ package collect
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	"github.com/podgrace/podgrace/doctor"
+	"github.com/podgrace/podgrace/graceperiod/deadline"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -22,7 +27,7 @@ const absent = "it is not in --state"
 var kinds = map[string]doctor.Source{
 	"Node": doctor.Nodes, "Deployment": doctor.Deployments, "DaemonSet": doctor.DaemonSets, "MutatingWebhookConfiguration": doctor.Mutating,
 	"ValidatingWebhookConfiguration": doctor.Validating, "ValidatingAdmissionPolicy": doctor.AdmissionPolicies, "ValidatingAdmissionPolicyBinding": doctor.AdmissionBindings,
-	"CustomResourceDefinition": doctor.CRDs, "PodPolicy": doctor.PodPolicies, "NodePolicy": doctor.NodePolicies, "PriorityClass": doctor.PriorityClasses, "VolumeLock": doctor.VolumeLocks, "CSIDriver": doctor.CSIDrivers, "VolumeAttachment": doctor.VolumeAttachments, "Namespace": doctor.Namespace, "Pod": doctor.Pods,
+	"CustomResourceDefinition": doctor.CRDs, "PodPolicy": doctor.PodPolicies, "NodePolicy": doctor.NodePolicies, "NodePool": doctor.NodePools, "PriorityClass": doctor.PriorityClasses, "VolumeLock": doctor.VolumeLocks, "CSIDriver": doctor.CSIDrivers, "VolumeAttachment": doctor.VolumeAttachments, "Namespace": doctor.Namespace, "Pod": doctor.Pods,
 	"PodDisruptionBudget": doctor.Budgets, "ResourceQuota": doctor.Quotas, "LimitRange": doctor.LimitRanges, "Lease": doctor.Leases, "Role": doctor.Roles, "RoleBinding": doctor.RoleBindings,
 }
 
@@ -56,6 +61,13 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 		if kinds[d.Kind] == "" {
 			continue
 		}
+		if deadline.IsNodePool(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()) { // of which there is no type here
+			var pool unstructured.Unstructured
+			if err := json.Unmarshal(d.JSON, &pool.Object); err == nil {
+				objects = append(objects, &pool)
+			}
+			continue
+		}
 		object, _, err := decode.Decode(d.JSON, nil, nil)
 		switch {
 		case runtime.IsNotRegisteredError(err): // of another group
@@ -85,6 +97,9 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 				delete(s.Unread, source)
 			}
 		}
+	}
+	if s.Unread[doctor.Nodes] == "" && !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Labels[deadline.LabelNodePool] != "" }) {
+		delete(s.Unread, doctor.NodePools) // a cluster without Karpenter has no such kind
 	}
 	if len(s.ControllerManagers) > 0 {
 		delete(s.Unread, doctor.ControllerManagers)

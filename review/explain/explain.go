@@ -24,6 +24,7 @@ func Explain(in Input) *Explanation {
 		Cgroups:  cgroups(v),
 		Eviction: evicted(v),
 		Removal:  removal(v),
+		Ended:    ended(v),
 		Refused:  refused(v),
 		Today:    today(v),
 		Warnings: warnings(v),
@@ -81,6 +82,7 @@ func fillEmpty(e *Explanation) {
 	notNil(&e.Spread.Constraints)
 	notNil(&e.Grace.Containers)
 	notNil(&e.Cgroups.Files)
+	notNil(&e.Grace.Deadlines)
 }
 
 func notNil[S ~[]E, E any](list *S) {

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/graceperiod/deadline"
 )
 
 // Explanation of one pod.
@@ -26,6 +28,8 @@ type Explanation struct {
 	Cgroups    Cgroups     `json:"cgroups"`
 	Eviction   Eviction    `json:"eviction"`
 	Removal    Removal     `json:"removal"`
+	// Ended is nil for a pod that nobody preempted, evicted or terminated before its time.
+	Ended *Ended `json:"ended,omitempty"`
 	// Refused says why a pod that does not exist yet would be refused, a sentence each.
 	Refused []string `json:"refused"`
 	// Today is what today's policies would decide otherwise if a pod that exists were recreated, a sentence each.
@@ -130,6 +134,8 @@ type Grace struct {
 	Others []string `json:"others"`
 	// Pitfalls in the pod's own hooks and times, a sentence each.
 	Pitfalls []string `json:"pitfalls"`
+	// Deadlines of those who stop its node, the shortest first, as far as they are known.
+	Deadlines []deadline.Deadline `json:"deadlines"`
 }
 
 // Stop is how one container is stopped.

@@ -17,14 +17,14 @@ import (
 const gracePath = "/spec/terminationGracePeriodSeconds"
 
 func grace(v *view) Grace {
-	g := Grace{Seconds: graceperiod.Of(&v.pod.Spec), Source: v.graceSource(), Limits: v.graceLimits(), Delete: v.deleteNow()}
+	g := Grace{Seconds: graceperiod.Of(&v.pod.Spec), Source: v.graceSource(), Limits: v.graceLimits(), Delete: v.deleteNow(), Deadlines: v.in.Deadlines}
 	pod := v.stored()
 	g.Containers = stops(pod)
 	for _, c := range g.Containers {
 		g.LongestSeconds = max(g.LongestSeconds, c.KillAfterSeconds)
 	}
-	g.Others = append(v.evictionGrace(pod), probes(pod)...)
-	g.Pitfalls = pitfalls(pod, g)
+	g.Others = slices.Concat(v.evictionGrace(pod), probes(pod), enough(g), v.heldUp())
+	g.Pitfalls = append(pitfalls(pod, g), cutShort(g)...)
 	return g
 }
 
@@ -113,6 +113,40 @@ func (v *view) evictionGrace(pod *corev1.Pod) []string {
 		text += fmt.Sprintf("; a soft one %s (NodePolicy %s)", seconds(eviction.Grace(pod, eviction.Soft, policy)), v.in.NodePolicyName)
 	}
 	return []string{text}
+}
+
+// enough names the deadlines that leave the pod its grace period.
+func enough(g Grace) []string {
+	var of []string
+	for _, d := range g.Deadlines {
+		if d.Seconds >= g.Seconds {
+			of = append(of, fmt.Sprintf("%s: %s", d.Of, seconds(d.Seconds)))
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	return []string{"Its grace period is within " + strings.Join(of, ", ")}
+}
+
+// cutShort names the deadlines that leave it less.
+func cutShort(g Grace) (out []string) {
+	for _, d := range g.Deadlines {
+		if d.Seconds < g.Seconds {
+			out = append(out, fmt.Sprintf("%s leaves it %s at most, and not its grace period of %s; %s, or lower the grace period", d.Of, seconds(d.Seconds), seconds(g.Seconds), d.Remedy))
+		}
+	}
+	return out
+}
+
+// heldUp names the budgets that let nobody evict it now. Only who drains heeds them.
+func (v *view) heldUp() (out []string) {
+	for _, b := range v.in.Budgets {
+		if b.Status.DisruptionsAllowed == 0 && b.Status.ObservedGeneration == b.Generation {
+			out = append(out, fmt.Sprintf("PodDisruptionBudget %s allows no disruption now: a drain waits, and what does not wait any longer deletes the pod without asking it", b.Name))
+		}
+	}
+	return out
 }
 
 // probes are the containers that a failed probe stops in another time than a delete.

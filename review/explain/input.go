@@ -5,11 +5,13 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/graceperiod/deadline"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -56,6 +58,13 @@ type Input struct {
 	Neighbours []*corev1.Pod
 	// Usage is the working set of memory in bytes by the UID of the pod. One that is missing is unknown.
 	Usage map[types.UID]int64
+
+	// Deadlines are how long who stops its node waits for it, the shortest first; none that is known where there is none.
+	Deadlines []deadline.Deadline
+	// Budgets are the PodDisruptionBudgets that select it.
+	Budgets []*policyv1.PodDisruptionBudget
+	// Events of the pod.
+	Events []corev1.Event
 
 	// Ungated are the drivers of the pod's claims that are for one node at a time and that nobody attaches, by the claims' names.
 	Ungated map[string]string

@@ -24,7 +24,7 @@ const (
 // Text prints it for a person: one screen for a usual pod.
 func Text(w io.Writer, e *Explanation, style Style) error {
 	t := &text{Page: console.New(style, margin), e: e}
-	for _, section := range []func(){t.pod, t.policies, t.priority, t.spread, t.scheduling, t.grace, t.qos, t.cgroups, t.eviction, t.removal, t.rest} {
+	for _, section := range []func(){t.pod, t.ended, t.policies, t.priority, t.spread, t.scheduling, t.grace, t.qos, t.cgroups, t.eviction, t.removal, t.rest} {
 		section()
 	}
 	if _, err := io.WriteString(w, t.String()); err != nil {

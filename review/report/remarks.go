@@ -27,6 +27,8 @@ func Remarks(r *review.Report) []string {
 			kind, of = "PersistentVolumeClaim", remark.Claim
 		case remark.Rollout != "":
 			kind, of = "Rollout", remark.Rollout
+		case remark.Deadline != "":
+			kind, of = "grace periods and", remark.Deadline
 		}
 		kinds[remark.Message] = kind
 		about[remark.Message] = append(about[remark.Message], console.OneLine(of))

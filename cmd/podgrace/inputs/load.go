@@ -81,6 +81,9 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 		l.Errors = append(l.Errors, wrong)
 		return wrong.Variable != ""
 	})
+	if err := state.AddDeadlines(slices.Concat(of.deadlines, l.Documents)); err != nil {
+		l.Errors = append(l.Errors, err)
+	}
 	if err := o.dump(ctx, l); err != nil {
 		return nil, err
 	}
@@ -145,7 +148,9 @@ type objects struct {
 	all       []client.Object
 	// policies are the documents that policies are read of.
 	policies []*manifest.Document
-	errors   []*manifest.Error
+	// deadlines are the documents that may say how long who stops a node waits for its pods.
+	deadlines []*manifest.Document
+	errors    []*manifest.Error
 }
 
 func (o *objects) take(d *manifest.Document) {
@@ -158,6 +163,9 @@ func (o *objects) take(d *manifest.Document) {
 	}
 	if policyfile.IsPolicy(d) {
 		o.policies = append(o.policies, d)
+	}
+	if review.HasDeadline(d) {
+		o.deadlines = append(o.deadlines, d)
 	}
 }
 
