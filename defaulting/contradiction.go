@@ -190,10 +190,13 @@ func warnOfContradiction(pod *corev1.Pod, facts Facts, out *Result) {
 	}
 }
 
-// validateTopologySpread looks at constraints of a pod's own. Of those that a policy gives, Apply has spoken.
+// validateTopologySpread looks at constraints of a pod's own. Of those that a policy gives, Apply has spoken; these count the pod, so that one that does not is
+// the pod's own.
 func validateTopologySpread(req policy.Request, e *Effective, facts Facts, out *Result) {
 	if e.spread.given() && len(req.Pod.Spec.TopologySpreadConstraints) > 0 && !slices.ContainsFunc(req.Pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
-		return !slices.ContainsFunc(e.spread.value.Constraints, func(given v1alpha1.TopologySpreadConstraint) bool { return alike(given, c) })
+		return !slices.ContainsFunc(e.spread.value.Constraints, func(given v1alpha1.TopologySpreadConstraint) bool {
+			return alike(given, c) && countsNone(req.Pod, c) == ""
+		})
 	}) {
 		return
 	}

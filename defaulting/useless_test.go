@@ -81,5 +81,8 @@ func TestUseless(t *testing.T) {
 	testValidate(t, append(rows, scenario{
 		name: "what a policy gave and softened", pod: Pod(web, counting(rack, selecting("app", "web"))), facts: facts(told, node),
 		policies: One(PodPolicy("web", Spreads(Hard(rack)))),
+	}, scenario{
+		name: "of another app, though otherwise what the policy would give", pod: Pod(web, counting(zone, selecting("app", "db"))), facts: facts(told, node),
+		policies: One(PodPolicy("web", Spreads(Soft(zone)))), warnings: []string{"its labelSelector does not select the labels of these pods"},
 	}))
 }
