@@ -59,9 +59,8 @@ func addOwner(selector *metav1.LabelSelector, pod *corev1.Pod, owner *metav1.Own
 		}
 		return fmt.Sprintf("%s %s, its controller, has an empty selector", owner.Kind, owner.Name)
 	}
-	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	for _, r := range rules {
-		if r.APIGroup != gvk.Group || r.Kind != gvk.Kind {
+		if !isOf(owner, r) {
 			continue
 		}
 		named := map[string]string{}
@@ -76,6 +75,12 @@ func addOwner(selector *metav1.LabelSelector, pod *corev1.Pod, owner *metav1.Own
 		return ""
 	}
 	return fmt.Sprintf("its controller is a %s, for which the policy has no ownerRules", owner.Kind)
+}
+
+// isOf reports whether a rule is for controllers of this kind.
+func isOf(owner *metav1.OwnerReference, rule v1alpha1.OwnerRule) bool {
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	return rule.APIGroup == kind.Group && rule.Kind == kind.Kind
 }
 
 // merge adds all requirements of more. Two values for one key stay two requirements: together they match nothing, as the

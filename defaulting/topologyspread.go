@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,7 +26,7 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 	selector, why := deriveSelector(req.Pod, section.OwnerRules, facts)
 	if selector == nil {
 		out.Unspread = fmt.Sprintf("PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
-		if !alone(req.Pod, section) {
+		if !saysNothing(req.Pod, section) {
 			out.warn(NoSelector, e.spread.name(), "%s", out.Unspread)
 		}
 		return
@@ -58,11 +57,11 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 		Why: "PodPolicy " + e.spread.name() + ": the pod has no constraints; selector " + metav1.FormatLabelSelector(selector)})
 }
 
-// alone reports whether a pod is most often the only one, which can't be spread: one without a controller, and one of a Job, unless the policy has a rule for Jobs.
-func alone(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection) bool {
+// saysNothing reports whether it is no concern of whoever creates a pod that no selector can be derived for it: it has no controller, which is most often a pod
+// that is alone, or one of a kind from which no selector follows and for which the policy has no rule. Only the policy can name the labels of such pods.
+func saysNothing(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection) bool {
 	owner := controllerOf(pod)
-	return owner == nil || owner.Kind == "Job" && owner.APIVersion == batchv1.SchemeGroupVersion.String() &&
-		!slices.ContainsFunc(section.OwnerRules, func(r v1alpha1.OwnerRule) bool { return r.APIGroup == batchv1.GroupName && r.Kind == owner.Kind })
+	return owner == nil || !OwnerHasSelector(owner) && !slices.ContainsFunc(section.OwnerRules, func(r v1alpha1.OwnerRule) bool { return isOf(owner, r) })
 }
 
 // ownLabels are those of which each pod of a StatefulSet has a value of its own (pkg/controller/statefulset/stateful_set_utils.go
