@@ -36,6 +36,9 @@ func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result
 	}
 	probes := probesOf(req.Pod)
 	e.applyProbes(probes, out)
+	if have == want && have != graceperiod.Unset {
+		stops.unknown = nil // the author chose the time for them
+	}
 	e.remarkStops(want, stops, probes, out)
 }
 

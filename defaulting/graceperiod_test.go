@@ -229,6 +229,18 @@ func TestApplyPreStop(t *testing.T) {
 			warnings: []string{"preStop of a, b: how long it takes is not known…30 s (PodPolicy web"},
 		},
 		{
+			name:     "unknown preStop within a grace period that its author chose",
+			pod:      Pod(Grace(60), stopping("a", run("/stop.sh")), stopping("b", callHTTP)),
+			policies: keeps,
+		},
+		{
+			name:     "unknown preStop within a chosen grace period that a limit lowers",
+			pod:      Pod(Grace(60), stopping("a", run("/stop.sh"))),
+			policies: One(PodPolicy("web", Margin(10), MaxGrace(40))),
+			changes:  setGrace(40),
+			warnings: []string{"is now 40, not 60", "preStop of a: how long it takes is not known…40 s (PodPolicy web"},
+		},
+		{
 			name:     "unknown beside known",
 			pod:      Pod(stopping("a", run("/stop.sh")), stopping("b", sleep(25))),
 			policies: keeps,
