@@ -242,7 +242,7 @@ type preStops struct {
 	longer    bool     // it may take longer
 	sleep     int64    // seconds of the longest sleep action of any hook: the API server wants it within the grace period
 	sleeper   string   // which hook that is
-	unknown   []string // containers with a hook of unknown length
+	unknown   []string // containers with a hook of which nothing can be told
 }
 
 func (p preStops) describe() string {
@@ -273,7 +273,7 @@ func (p *preStops) add(c *corev1.Container) {
 	}
 	took := graceperiod.AtLeast(c.Lifecycle.PreStop)
 	_, known := graceperiod.PreStop(c.Lifecycle.PreStop)
-	if !known && !injected(c) {
+	if !known && took == 0 && !injected(c) {
 		p.unknown = append(p.unknown, c.Name)
 	}
 	if took > p.known {

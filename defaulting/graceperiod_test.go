@@ -252,14 +252,14 @@ func TestApplyPreStop(t *testing.T) {
 			pod:      Pod(Grace(20), stopping("a", run("sh", "-c", "sleep 30 && nginx -s quit"))),
 			policies: keeps,
 			changes:  setGrace(40),
-			warnings: []string{"is now 40, not 20: …preStop of container a takes at least 30 s plus a margin of 10 s", "preStop of a: how long it takes is not known…40 s"},
+			warnings: []string{"is now 40, not 20: …preStop of container a takes at least 30 s plus a margin of 10 s"},
 		},
 		{
 			name:     "the longest counts, whether it is all that is known or not",
 			pod:      Pod(Grace(20), stopping("a", run("bash", "-ec", "sleep 1m")), stopping("b", sleep(70))),
 			policies: keeps,
 			changes:  setGrace(80),
-			warnings: []string{"preStop of container b takes 70 s plus", "preStop of a: how long"},
+			warnings: []string{"preStop of container b takes 70 s plus"},
 		},
 		{
 			name:     "a default is raised by it",

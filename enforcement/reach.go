@@ -18,6 +18,9 @@ const NodeConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
 // NodeConditionPressure of a Node is True while the node is under pressure by its NodePolicy's thresholds.
 const NodeConditionPressure corev1.NodeConditionType = "PodgracePressure"
 
+// ReasonEvicted is the reason of the condition DisruptionTarget of a pod that the node enforcer evicted.
+const ReasonEvicted = "EvictionByNodeEnforcer"
+
 // TaintPressure keeps the scheduler from refilling a node under pressure (effect NoSchedule). Its value names the resources.
 const TaintPressure = "podgrace.dev/pressure"
 

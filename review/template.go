@@ -37,7 +37,7 @@ const each = "[*]"
 const NoPods = "-"
 
 // SetTemplate sets where objects of a kind have the template of their pods, such as spec.template or spec.tasks[*].template, and which kind controls these
-// pods, such as spec.template@Job.batch. Without a controller it is the object itself. The path NoPods is for a kind that makes no pods. The first path that
+// pods, such as spec.template@Job.batch. Without a controller it is that of the built-in path, else the object itself. The path NoPods is for a kind that makes no pods. The first path that
 // is set for a kind replaces what is known of it (builtIn); later ones are further templates.
 func (s *State) SetTemplate(kind schema.GroupKind, path string) error {
 	path, controller, controlled := strings.Cut(path, "@")
@@ -55,6 +55,11 @@ func (s *State) SetTemplate(kind schema.GroupKind, path string) error {
 	if path == NoPods {
 		s.podless[kind] = true
 		return nil
+	}
+	if known := builtIn()[kind]; !controlled {
+		if i := slices.IndexFunc(known, func(known custom) bool { return slices.Equal(known.path, c.path) }); i >= 0 {
+			c = known[i] // who controls its pods is known too
+		}
 	}
 	if !s.given[kind] {
 		s.given[kind], s.custom[kind] = true, nil

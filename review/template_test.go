@@ -174,6 +174,7 @@ func TestSeveralTemplates(t *testing.T) {
 			[]string{"SparkApplication shop/w (driver) SparkApplication Allowed", "SparkApplication shop/w (executor) Pod Denied"}},
 		"a kind of one's own": {workload("example.com/v1", "Farm", `fields: [{name: north, pod: {`+pod+`}}, {name: south, pod: {`+critical+`}}]`), "Farm.example.com=spec.fields[*].pod@Job.batch",
 			[]string{"Farm shop/w (fields[north].pod) Job Allowed", "Farm shop/w (fields[south].pod) Job Denied"}},
+		"a built-in kind told as it is":  {workload("keda.sh/v1alpha1", "ScaledJob", `jobTargetRef: {template: {`+pod+`}}`), "ScaledJob.keda.sh=spec.jobTargetRef.template", []string{"ScaledJob shop/w Job Allowed"}},
 		"a built-in kind told otherwise": {workload("keda.sh/v1alpha1", "ScaledJob", `other: {`+pod+`}`), "ScaledJob.keda.sh=spec.other", []string{"ScaledJob shop/w ScaledJob Allowed"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 const FieldManager = enforcement.NodeEnforcer
 
 // ReasonEvicted is the reason of the condition DisruptionTarget that Mark sets. Those of Kubernetes name their own authors.
-const ReasonEvicted = "EvictionByNodeEnforcer"
+const ReasonEvicted = enforcement.ReasonEvicted
 
 var errOffline = errors.New("there is no API server")
 

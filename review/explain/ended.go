@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
 // Ended is who ended the pod before its time, and how long it had to stop.
@@ -30,12 +30,12 @@ type Ended struct {
 
 // authors are who sets the condition DisruptionTarget, by its reason (pkg/apis/core/types.go, PodReason..., 1.36.3; the last is the node enforcer's).
 var authors = map[string]string{
-	"PreemptionByScheduler":  "preempted by the scheduler",
-	"EvictionByEvictionAPI":  "evicted by the eviction API (kubectl drain, an autoscaler)",
-	"DeletionByTaintManager": "deleted because it does not tolerate a NoExecute taint of its node",
-	"DeletionByPodGC":        "deleted by the pod garbage collector",
-	"TerminationByKubelet":   "terminated by the kubelet",
-	terminate.ReasonEvicted:  "evicted by the node enforcer",
+	"PreemptionByScheduler":   "preempted by the scheduler",
+	"EvictionByEvictionAPI":   "evicted by the eviction API (kubectl drain, an autoscaler)",
+	"DeletionByTaintManager":  "deleted because it does not tolerate a NoExecute taint of its node",
+	"DeletionByPodGC":         "deleted by the pod garbage collector",
+	"TerminationByKubelet":    "terminated by the kubelet",
+	enforcement.ReasonEvicted: "evicted by the node enforcer",
 }
 
 // What status.reason of a pod that its kubelet ended says (pkg/kubelet/eviction/helpers.go, nodeshutdown/nodeshutdown_manager.go and events/event.go, 1.36.3).
