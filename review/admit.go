@@ -77,22 +77,30 @@ func (s *step) validated(ctx context.Context, req *admission.Request) (bool, err
 
 // refuseInvalid refuses what the API server's validation does, and reports whether it does.
 func (s *step) refuseInvalid(errs field.ErrorList) bool {
+	message := s.invalidity(errs)
+	if message != "" {
+		s.deny(string(metav1.StatusReasonInvalid), message)
+	}
+	return message != ""
+}
+
+// invalidity is the refusal of the API server's validation, with a way out if one is known; empty: it refuses nothing.
+func (s *step) invalidity(errs field.ErrorList) string {
 	errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
 		value, ok := e.BadValue.(string)
 		return ok && manifest.HasVariable(value) // what it is then is not known
 	})
 	if len(errs) == 0 {
-		return false
+		return ""
 	}
 	message := "the API server refuses it: " + errs.ToAggregate().Error()
-	if slices.ContainsFunc(s.invalid, func(e *field.Error) bool {
+	if slices.ContainsFunc(errs, func(e *field.Error) bool {
 		seconds, ok := e.BadValue.(int64)
-		return ok && seconds > 0 && strings.HasSuffix(e.Field, ".sleep")
+		return ok && seconds > 0 && strings.Contains(e.Field, "template.") && strings.HasSuffix(e.Field, ".sleep")
 	}) {
 		message += ". Raise terminationGracePeriodSeconds of the template: policies raise that of a pod, and the API server validates the template before there is a pod"
 	}
-	s.deny(string(metav1.StatusReasonInvalid), message+s.offer(errs))
-	return true
+	return message + s.offer(errs)
 }
 
 // offer names the class that may be meant by a name that is none.

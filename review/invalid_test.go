@@ -67,3 +67,28 @@ func TestInvalidPods(t *testing.T) {
 		}
 	}
 }
+
+// An explanation of a manifest has why the API server's validation refuses it.
+func TestInvalidInAnExplanation(t *testing.T) {
+	e := engineOf(t, web, shop, high, service)
+	const (
+		sleeping = `containers: [{name: c, image: i, lifecycle: {preStop: {sleep: {seconds: 60}}}}]`
+		workload = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: w, namespace: shop}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {SPEC}}}}`
+		pod      = `{apiVersion: v1, kind: Pod, metadata: {name: w, namespace: shop}, spec: {SPEC}}`
+	)
+	for text, says := range map[string]string{
+		strings.Replace(workload, "SPEC", sleeping, 1):                                             "spec.template.spec.containers[0].lifecycle.preStop.sleep: Invalid value: 60",
+		strings.Replace(workload, "SPEC", "terminationGracePeriodSeconds: 70, "+sleeping, 1):       "",
+		strings.Replace(pod, "SPEC", strings.Replace(sleeping, "60", "-5", 1), 1):                  "spec.containers[0].lifecycle.preStop.sleep: Invalid value: -5",
+		strings.Replace(pod, "SPEC", "terminationGracePeriodSeconds: 70, "+sleeping, 1):            "",
+		strings.Replace(pod, "SPEC", "nodeName: n1, "+strings.Replace(sleeping, "60", "-5", 1), 1): "",
+	} {
+		in, err := e.Situation(t.Context(), document(t, text), Question{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(in.Invalid, says) || says == "" && in.Invalid != "" {
+			t.Errorf("%q, want %q", in.Invalid, says)
+		}
+	}
+}

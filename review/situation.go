@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/defaulting"
@@ -33,6 +34,11 @@ func (e *Engine) Situation(ctx context.Context, d *manifest.Document, q Question
 	if err := Situate(ctx, s.handlers(), s.view, &in); err != nil {
 		return nil, err
 	}
+	errs := validateWorkload(o)
+	if _, bare := o.(*corev1.Pod); bare && !in.Created {
+		errs = apiserver.ValidatePodSpec(&in.Pod.Spec, field.NewPath("spec"))
+	}
+	in.Invalid = s.invalidity(errs)
 	in.SelectorsUnknown = s.view.noneOf(&corev1.Service{})
 	in.Deadlines = e.State.Deadlines(in.Pod)
 	return &in, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -97,6 +98,30 @@ func TestWarningRate(t *testing.T) {
 			}
 			c.judge(t, report.Results, c.marked(policies))
 		})
+	}
+}
+
+// The README's command for one's own manifests judges workloads of a repository that it does not know.
+func TestCommandOfTheREADME(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`(?m)^podgrace (review -f YOUR-MANIFESTS .*)$`).FindStringSubmatch(string(readme))
+	if command == nil {
+		t.Fatal("the README has no such command")
+	}
+	c := readCorpus(t)
+	t.Chdir(t.TempDir())
+	inFolder(t, c.files)
+	args := strings.NewReplacer("YOUR-MANIFESTS", "chart", " examples/", " "+root+"/examples/").Replace(command[1])
+	code, out, complaints := typed(t, "", args)
+	if changed := regexp.MustCompile(`[1-9][0-9]* changed`); code != 0 || !changed.MatchString(out) {
+		t.Errorf("exit %d\n%s%s", code, out, complaints)
 	}
 }
 

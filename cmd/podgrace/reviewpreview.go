@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/manifest"
@@ -78,6 +79,8 @@ func tell(r *review.Result, v *scheduling.Preview) {
 	case scheduling.Preempts, scheduling.Nowhere:
 		reason, message := v.Pending()
 		r.Pending = &review.Pending{Reason: reason, Message: message}
+	case scheduling.Refused: // by validation that a review does not have
+		r.Decision, r.Reason, r.Message = review.Denied, string(metav1.StatusReasonInvalid), v.Why
 	case scheduling.Fits, scheduling.Gated:
 	default:
 		r.Unknown = append(r.Unknown, review.PhraseScheduled+v.Why)

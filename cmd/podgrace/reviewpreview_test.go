@@ -120,7 +120,7 @@ func TestReviewPreviews(t *testing.T) {
 	mixed := map[string]string{
 		"fits-a": "Allowed", "nowhere-a": pending, "gated-a": "Allowed", "nowhere-system": "Denied",
 		"preempts-a": "Allowed NeedsPreemption: would be pending until others went: 0/2 nodes are available: 2 Insufficient cpu; on n1 1 pod would go, within 30 s (shop/a)",
-		"other-a":    "Allowed; where it would be scheduled: the scheduler x decides", "refused-a": "Allowed; where it would be scheduled: no", "none": "Allowed; where it would be scheduled: its preview is missing",
+		"other-a":    "Allowed; where it would be scheduled: the scheduler x decides", "refused-a": "Denied", "none": "Allowed; where it would be scheduled: its preview is missing",
 	}
 	const passed = "Pod/fits-a Pod/nowhere-a Pod/preempts-a Pod/other-a Pod/refused-a Pod/gated-a Pod/none"
 	for name, test := range map[string]struct {

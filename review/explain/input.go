@@ -29,6 +29,8 @@ type Input struct {
 	Created bool
 	// Review is what the policies changed in a pod that is not created yet, and why. nil: nothing.
 	Review *defaulting.Result
+	// Invalid is why the API server's own validation refuses the manifest; empty: it does not.
+	Invalid string
 	// User who asks: a removal is judged for this user.
 	User authenticationv1.UserInfo
 	// Creator of the pod, for match conditions that ask for it. The zero value is nobody in particular.

@@ -40,6 +40,9 @@ func refused(v *view) (out []string) {
 	if v.created() {
 		return nil
 	}
+	if v.in.Invalid != "" {
+		out = append(out, v.in.Invalid)
+	}
 	var denials []defaulting.Denial
 	if v.in.Review != nil {
 		denials = v.in.Review.Denials
