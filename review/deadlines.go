@@ -59,7 +59,7 @@ var kubeletConfiguration = kubeletconfigv1beta1.SchemeGroupVersion.WithKind("Kub
 
 // AddDeadlines reads from documents how long who stops a node waits for its pods: from KubeletConfigurations, the NodePools of Karpenter and the Deployment of
 // the cluster-autoscaler. It passes over all others.
-func (s *State) AddDeadlines(documents []*manifest.Document) *manifest.Error {
+func (s *State) AddDeadlines(documents []*manifest.Document) (errs []*manifest.Error) {
 	for _, d := range documents {
 		if !HasDeadline(d) {
 			continue
@@ -68,13 +68,15 @@ func (s *State) AddDeadlines(documents []*manifest.Document) *manifest.Error {
 		case kind == kubeletConfiguration:
 			var k kubeletconfigv1beta1.KubeletConfiguration
 			if err := json.Unmarshal(d.JSON, &k); err != nil {
-				return d.Wrong(fmt.Errorf("read the KubeletConfiguration: %w", err))
+				errs = append(errs, d.Wrong(fmt.Errorf("read the KubeletConfiguration: %w", err)))
+				continue
 			}
 			s.machines = append(s.machines, &machines{facts: deadline.Facts{Kubelet: &k}})
 		case deadline.IsNodePool(kind.GroupKind()):
 			var o unstructured.Unstructured
 			if err := json.Unmarshal(d.JSON, &o.Object); err != nil {
-				return d.Wrong(fmt.Errorf("read the %s: %w", d.Kind, err))
+				errs = append(errs, d.Wrong(fmt.Errorf("read the %s: %w", d.Kind, err)))
+				continue
 			}
 			p := deadline.ReadNodePool(&o)
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: p.Labels}, Spec: corev1.NodeSpec{Taints: p.Taints}}
@@ -89,7 +91,7 @@ func (s *State) AddDeadlines(documents []*manifest.Document) *manifest.Error {
 			}
 		}
 	}
-	return nil
+	return errs
 }
 
 // Deadlines are those of the nodes that a pod may run on, the shortest first, each once.

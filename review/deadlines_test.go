@@ -46,8 +46,8 @@ func TestRemarkDeadlines(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := state.AddDeadlines(documents); err != nil {
-				t.Fatal(err)
+			if errs := state.AddDeadlines(documents); len(errs) > 0 {
+				t.Fatal(errs)
 			}
 			engine, err := review.NewEngine(state)
 			if err != nil {
@@ -77,7 +77,7 @@ func TestRemarkDeadlines(t *testing.T) {
 // What is no KubeletConfiguration is an error, not a pass.
 func TestUnreadableKubeletConfiguration(t *testing.T) {
 	d := document(t, `{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","shutdownGracePeriod":"soon"}`)
-	if err := review.NewState().AddDeadlines([]*manifest.Document{d}); err == nil || !strings.Contains(err.Error(), "read the KubeletConfiguration") {
-		t.Error(err)
+	if errs := review.NewState().AddDeadlines([]*manifest.Document{d}); len(errs) != 1 || !strings.Contains(errs[0].Error(), "read the KubeletConfiguration") {
+		t.Error(errs)
 	}
 }

@@ -61,19 +61,10 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 		if kinds[d.Kind] == "" {
 			continue
 		}
-		if deadline.IsNodePool(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()) { // of which there is no type here
-			var pool unstructured.Unstructured
-			if err := json.Unmarshal(d.JSON, &pool.Object); err == nil {
-				objects = append(objects, &pool)
-			}
-			continue
-		}
-		object, _, err := decode.Decode(d.JSON, nil, nil)
-		switch {
-		case runtime.IsNotRegisteredError(err): // of another group
-		case err != nil:
-			errs = append(errs, &manifest.Error{File: d.File, Line: d.Line, Message: fmt.Sprintf("%s %s: %v", d.Kind, d.Name, err)})
-		default:
+		object, wrong := decodeDocument(decode, d)
+		if wrong != nil {
+			errs = append(errs, wrong)
+		} else if object != nil {
 			objects = append(objects, object)
 		}
 	}
@@ -98,13 +89,37 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 			}
 		}
 	}
+	elsewhere(s)
+	return s, errs
+}
+
+// elsewhere counts as read what other sources tell of.
+func elsewhere(s *doctor.Snapshot) {
 	if s.Unread[doctor.Nodes] == "" && !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Labels[deadline.LabelNodePool] != "" }) {
 		delete(s.Unread, doctor.NodePools) // a cluster without Karpenter has no such kind
 	}
 	if len(s.ControllerManagers) > 0 {
 		delete(s.Unread, doctor.ControllerManagers)
 	}
-	return s, errs
+}
+
+// decodeDocument is nil for an object of another group.
+func decodeDocument(decode runtime.Decoder, d *manifest.Document) (runtime.Object, *manifest.Error) {
+	if deadline.IsNodePool(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()) { // of which there is no type here
+		var pool unstructured.Unstructured
+		if err := json.Unmarshal(d.JSON, &pool.Object); err != nil {
+			return nil, d.Wrong(err)
+		}
+		return &pool, nil
+	}
+	object, _, err := decode.Decode(d.JSON, nil, nil)
+	switch {
+	case runtime.IsNotRegisteredError(err):
+		return nil, nil
+	case err != nil:
+		return nil, &manifest.Error{File: d.File, Line: d.Line, Message: fmt.Sprintf("%s %s: %v", d.Kind, d.Name, err)}
+	}
+	return object, nil
 }
 
 // tells says whether an object is of what a source has, so that it was read.

@@ -4,6 +4,7 @@ package deadline
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -171,9 +172,7 @@ func ReadNodePool(o *unstructured.Unstructured) *NodePool {
 // withRequired adds the labels that the requirements leave no choice of, and spot where it is one of the capacity types.
 func withRequired(labels map[string]string, o *unstructured.Unstructured, spec []string) map[string]string {
 	all := map[string]string{LabelNodePool: o.GetName()}
-	for key, value := range labels {
-		all[key] = value
-	}
+	maps.Copy(all, labels)
 	requirements, _, _ := unstructured.NestedSlice(o.Object, append(slices.Clone(spec), "requirements")...)
 	for _, r := range requirements {
 		r, ok := r.(map[string]any)

@@ -81,9 +81,7 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 		l.Errors = append(l.Errors, wrong)
 		return wrong.Variable != ""
 	})
-	if err := state.AddDeadlines(slices.Concat(of.deadlines, l.Documents)); err != nil {
-		l.Errors = append(l.Errors, err)
-	}
+	l.Errors = append(l.Errors, state.AddDeadlines(slices.Concat(of.deadlines, l.Documents))...)
 	if err := o.dump(ctx, l); err != nil {
 		return nil, err
 	}
