@@ -89,6 +89,10 @@ func TestClaimRecreated(t *testing.T) {
 	}
 	first := claim(corev1.ReadWriteOnce)
 	s.Create(t, first)
+	// The API server's times are in seconds: a pod of the same second may have another claim.
+	suite.Eventually(t, "the second after the claim's", func(context.Context) (bool, error) {
+		return time.Since(first.CreationTimestamp.Time) > 2*time.Second, nil
+	})
 	spec := template("app", func(p *corev1.PodSpec) {
 		p.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	})
