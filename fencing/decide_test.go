@@ -143,6 +143,14 @@ func TestDecide(t *testing.T) {
 		{"two plugs of a program", func(w *world) { execAt(w, map[string]string{"plug": "1"}, map[string]string{"plug": "2"}) }, nil, fencing.DoFence, "Justified", ""},
 		{"a program that is not told which machine", func(w *world) { execAt(w, nil, nil) }, nil, fencing.DoWait, "NoAgent", "another machine at the same address (none)"},
 		{"a program that is told the same of both in two ways", func(w *world) { execAt(w, map[string]string{"plug": "0"}, nil) }, nil, fencing.DoWait, "NoAgent", "another machine at the same address"},
+		{"a percentage of less than one node", func(w *world) {
+			spec(w).Budget.MaxUnhealthy, spec(w).Budget.MaxUnhealthyInZone = intstr.FromString("10%"), intstr.FromString("10%")
+		}, nil, fencing.DoFence, "Justified", ""},
+		{"a percentage that is rounded down", func(w *world) {
+			spec(w).Budget.MaxUnhealthy = intstr.FromString("28%") // 1.96 of 7
+			w.machines[2].Ready = false
+		}, nil, fencing.DoWait, "TooManyUnhealthy", "FencePolicy all allows 1"},
+		{"the only node of its zone", func(w *world) { w.machines[1].Zone = "alone" }, nil, fencing.DoFence, "Justified", ""},
 		{"too many are unhealthy", func(w *world) {
 			spec(w).Budget.MaxUnhealthy = intstr.FromInt32(1)
 			w.machines[2].power = false
@@ -186,6 +194,29 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, got)
 		case tt.reason == "TooManyFences" && strings.Contains(got.Message, "confirm node/n1"):
 			t.Errorf("%s: it is other nodes that may be known to be off: %q", tt.name, got.Message)
+		}
+	}
+}
+
+// TestHalfAreSilent: the fencer fences nothing while it hears of exactly half of the nodes.
+func TestHalfAreSilent(t *testing.T) {
+	t.Parallel()
+	for silent, want := range map[int]bool{3: false, 4: true} {
+		w := newWorld(8, func(s *v1alpha1.FencePolicySpec) {
+			s.Budget.MaxUnhealthy, s.Budget.MaxUnhealthyInZone = intstr.FromInt32(8), intstr.FromInt32(8)
+		})
+		for i, m := range w.machines {
+			m.Zone = strings.Repeat("z", i+1) // each in its own, so that no zone is in disruption
+		}
+		w.passAll(2)
+		for _, m := range w.machines[1 : silent+1] {
+			m.linked = false
+		}
+		w.passAll(9)
+		for _, v := range fencing.Decide(w.policies, w.facts()) {
+			if got := v.Reason.Code == "FencerCutOff"; got != want {
+				t.Errorf("%d of 8 are silent: %s %s: %s", silent, v.Node.Name, v.Reason.Code, v.Message)
+			}
 		}
 	}
 }

@@ -105,6 +105,10 @@ func TestVoidsAreStored(t *testing.T) {
 		if why := refused("FenceReceipt", &receipt); why != "" {
 			t.Fatalf("%s: the receipt itself: %s", name, why)
 		}
+		cached, _ := fencing.Voids(fencing.Facts{Receipts: []v1alpha1.FenceReceipt{receipt}, Nodes: []fencing.Node{{Name: "n1", UID: "u1", BootID: "b1", Sign: "u1/b1//2"}}})
+		if len(cached) > 0 {
+			t.Errorf("%s: a node that was not read live voids it", name)
+		}
 		voids, _ := fencing.Voids(fencing.Facts{Receipts: []v1alpha1.FenceReceipt{receipt}, Nodes: []fencing.Node{{Name: "n1", UID: "u1", BootID: "b1", Sign: "u1/b1//2", Live: true}}})
 		if len(voids) != 1 {
 			t.Fatalf("%s: %d void it", name, len(voids))

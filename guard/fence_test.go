@@ -44,6 +44,7 @@ func TestFences(t *testing.T) {
 			row{name: string(road) + ": its volume revoked: what else it does goes on", world: dangerous(on(road), fences(revoked("pv-data"))), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": this very pod", world: dangerous(on(road), fences(guard.Fence{NodeUID: "node-9"}, guard.Fence{PodUID: "pod-1"})), verdict: guard.Allow, reason: "PodFenced"},
 			row{name: string(road) + ": this very pod, whatever the node says", world: dangerous(on(road), ready, fences(guard.Fence{PodUID: "pod-1"})), verdict: guard.Allow, reason: "PodFenced"},
+			row{name: string(road) + ": this very pod, but only volumes of it", world: dangerous(on(road), fences(guard.Fence{PodUID: "pod-1", Volumes: []string{"pv-other"}})), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": its predecessor of the same name", world: dangerous(on(road), fences(guard.Fence{PodUID: "pod-0"})), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": another pod of the same boot", world: dangerous(on(road), fences(guard.Fence{PodUID: "pod-0", NodeUID: "node-1", BootID: "boot-1"})), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": no pod, of a pod without UID", world: dangerous(on(road), fences(guard.Fence{}), func(w *world) { w.req.Pod.UID = "" }), verdict: guard.Deny, reason: "Unsafe"},

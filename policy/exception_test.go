@@ -79,6 +79,7 @@ func TestExceptionState(t *testing.T) {
 		"ended":          {func(*v1alpha1.PolicyException) {}, Noon.Add(time.Hour), v1alpha1.ReasonEnded},
 		"not granted":    {func(x *v1alpha1.PolicyException) { x.Status.Grant = nil }, Noon, v1alpha1.ReasonNotGranted},
 		"changed since":  {func(x *v1alpha1.PolicyException) { x.Status.Grant.Generation = 2 }, Noon, v1alpha1.ReasonChanged},
+		"made again":     {func(x *v1alpha1.PolicyException) { x.UID = "another" }, Noon, v1alpha1.ReasonChanged},
 		"no such policy": {func(x *v1alpha1.PolicyException) { x.Spec.Policy = "bases" }, Noon, v1alpha1.ReasonUnknownPolicy},
 		"no such limit":  {func(x *v1alpha1.PolicyException) { x.Spec.Limits = []v1alpha1.LiftedLimit{v1alpha1.LiftZeroGrace} }, Noon, v1alpha1.ReasonNothingToLift},
 	} {

@@ -892,19 +892,20 @@ func TestNodeRoad(t *testing.T) {
 // A pod that is bound to the node while the pods of it are looked at is seen, and one that comes with each look holds it.
 func TestBoundWhileTheNodeIsJudged(t *testing.T) {
 	for name, tc := range map[string]struct {
-		every   bool
+		until   int // the last look with which one comes
 		allowed bool
 		says    string
 	}{
-		"once":   {false, false, "shop/late-1"},
-		"always": {true, false, "which they are could not be read"},
+		"once":   {2, false, "shop/late-1"},
+		"twice":  {3, false, "shop/late-2"},
+		"always": {100, false, "which they are could not be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			looks := 0
 			live := interceptor.NewClient(silentCluster(dbPod(stateless)), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				err := c.List(ctx, list, options...)
 				if pods, ok := list.(*corev1.PodList); ok {
-					if looks++; looks == 2 || tc.every {
+					if looks++; looks >= 2 && looks <= tc.until {
 						late := dbPod()
 						late.Name, late.UID = fmt.Sprintf("late-%d", looks-1), types.UID(fmt.Sprint(looks))
 						pods.Items = append(pods.Items, *late)
@@ -1125,6 +1126,14 @@ func TestEvictionIsKeptToItsPod(t *testing.T) {
 				t.Errorf("options %s, %v, want %s", after.DeleteOptions, err, tc.want)
 			}
 		})
+	}
+}
+
+// An eviction by an actor that the policy allows stays as it is: nothing was judged of the pod.
+func TestEvictionByAnActorStaysAsItIs(t *testing.T) {
+	got := webhook.Handler(guardedEngine(t, silentCluster(dbPod())).MutateEvictions).Handle(t.Context(), eviction(evictionV1beta1, by(repair)))
+	if !got.Allowed || len(got.Patches) > 0 {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -86,11 +86,11 @@ func nodeCritical(pod *corev1.Pod) bool {
 	return pod.Spec.PriorityClassName == systemNodeCritical && critical(pod)
 }
 
-// critical is IsCriticalPod (as above).
+// critical is IsCriticalPod (as above) of a pod as the API has it. Its annotation kubernetes.io/config.source says nothing: the kubelet overwrites it with api
+// (pkg/kubelet/config/config.go, 1.36.3), and static pods have mirrors.
 func critical(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	source, static := pod.Annotations[annotationConfigSource]
-	return mirror || static && source != sourceAPI || priority(pod) >= systemCriticalPriority
+	return mirror || priority(pod) >= systemCriticalPriority
 }
 
 func priority(pod *corev1.Pod) int32 {

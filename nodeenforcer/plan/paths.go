@@ -113,12 +113,8 @@ func plainName(s, others string) bool {
 	return true
 }
 
-// The kubelet's annotations of static pods and their mirrors (pkg/kubelet/types/pod_update.go, 1.36.3).
-const (
-	annotationConfigHash   = "kubernetes.io/config.hash"
-	annotationConfigSource = "kubernetes.io/config.source"
-	sourceAPI              = "api"
-)
+// The kubelet's annotation of static pods and their mirrors (pkg/kubelet/types/pod_update.go, 1.36.3).
+const annotationConfigHash = "kubernetes.io/config.hash"
 
 // kubeletUID is the pod's UID for the kubelet. A static pod's is the hash of its manifest (pkg/kubelet/config/common.go
 // applyDefaults); the mirror pod that stands for it in the API has a UID of its own, and the hash as an annotation

@@ -11,6 +11,23 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 )
 
+// A trigger that has lasted for longer than the longest pause forgets how often it failed before.
+func TestTriggerForgetsItsFailures(t *testing.T) {
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	failed := rearming
+	failed.Step()
+	failed.Step()
+	for after, forgotten := range map[time.Duration]bool{rearming.Cap: false, rearming.Cap + 1: true} {
+		trigger := StallTrigger{ready: start, again: failed}
+		if err := trigger.Arm("", nil, start.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		if (trigger.again == rearming) != forgotten || !forgotten && trigger.again != failed {
+			t.Errorf("after %s: %+v", after, trigger.again)
+		}
+	}
+}
+
 // What needs no kernel with PSI; the rest is in e2e/vm/kernel.
 func TestOpenTriggerRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "memory.pressure")

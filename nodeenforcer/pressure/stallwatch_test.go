@@ -61,6 +61,17 @@ func TestMemoryFree(t *testing.T) {
 	}
 }
 
+// A zone keeps no more in reserve than it has, whatever its protection is.
+func TestMemoryFreeOfASmallZone(t *testing.T) {
+	const zoneinfo = "Node 0, zone      DMA\n  pages free     %free\n        boost    0\n        min      10\n        low      20\n        high     30\n        spanned  4096\n        managed  60\n        protection: (0, 500, 500)\n      nr_free_pages %free\n"
+	for free, want := range map[string]bool{"119": false, "120": true} { // twice 60
+		got, err := sensor(t, cgroupfile.V2, map[string]string{"zoneinfo": strings.ReplaceAll(zoneinfo, "%free", free)}, nil).MemoryFree()
+		if err != nil || got != want {
+			t.Errorf("%s free pages: %t, %v", free, got, err)
+		}
+	}
+}
+
 func TestStalled(t *testing.T) {
 	s := sensor(t, cgroupfile.V2, map[string]string{"pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"}, nil)
 	for kind, want := range map[v1alpha1.StallKind]time.Duration{v1alpha1.StallSome: 7 * time.Microsecond, v1alpha1.StallFull: 5 * time.Microsecond} {

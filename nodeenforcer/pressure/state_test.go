@@ -208,6 +208,30 @@ func TestUnknownKeepsTheLast(t *testing.T) {
 	expect(t, n.step(), "MemoryPressure, unknown memory.available")
 }
 
+// A condition that one threshold gave stays as long as that one is not known, whatever another signal of the condition says.
+func TestUnknownThresholdHoldsTheCondition(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, &v1alpha1.NodeEviction{
+		Hard:                     []v1alpha1.EvictionThreshold{hard(v1alpha1.SignalImageFsAvailable, "10%", ""), hard(v1alpha1.SignalNodeFsAvailable, "10%", "")},
+		PressureTransitionPeriod: &metav1.Duration{Duration: time.Second},
+	})
+	images := func(available int64) {
+		n.signals[v1alpha1.SignalImageFsAvailable] = pressure.Sample{Available: available, Capacity: 1000, Time: n.clock.Now()}
+	}
+	images(50)
+	expect(t, n.disk(500).step(), "imagefs.available hard=true need=50, DiskPressure")
+	delete(n.signals, v1alpha1.SignalImageFsAvailable)
+	for range 5 {
+		expect(t, n.after(time.Second).disk(500).step(), "DiskPressure, unknown imagefs.available")
+	}
+	n.after(time.Second)
+	images(500)
+	n.disk(500).step()
+	n.after(2 * time.Second)
+	images(500)
+	expect(t, n.disk(500).step(), "")
+}
+
 func TestConditionsAreApart(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, &v1alpha1.NodeEviction{

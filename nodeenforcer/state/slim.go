@@ -56,7 +56,7 @@ func slimPod(p *corev1.Pod) {
 }
 
 // annotations are those that are read: of admission, and of the kubelet's static pods.
-var annotations = []string{v1alpha1.AnnotationEnforcement, corev1.MirrorPodAnnotationKey, "kubernetes.io/config.hash", "kubernetes.io/config.source"}
+var annotations = []string{v1alpha1.AnnotationEnforcement, corev1.MirrorPodAnnotationKey, "kubernetes.io/config.hash"}
 
 func slimMeta(p *corev1.Pod) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{
