@@ -242,7 +242,7 @@ type preStops struct {
 	longer    bool     // it may take longer
 	sleep     int64    // seconds of the longest sleep action of any hook: the API server wants it within the grace period
 	sleeper   string   // which hook that is
-	unknown   []string // containers with a hook of which nothing can be told
+	unknown   []string // containers with a hook of unknown length
 }
 
 func (p preStops) describe() string {

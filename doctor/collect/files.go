@@ -105,7 +105,7 @@ func elsewhere(s *doctor.Snapshot) {
 
 // decodeDocument is nil for an object of another group.
 func decodeDocument(decode runtime.Decoder, d *manifest.Document) (runtime.Object, *manifest.Error) {
-	if deadline.IsNodePool(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()) { // of which there is no type here
+	if deadline.IsNodePool(schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()) { // this program has no type for it
 		var pool unstructured.Unstructured
 		if err := json.Unmarshal(d.JSON, &pool.Object); err != nil {
 			return nil, d.Wrong(err)

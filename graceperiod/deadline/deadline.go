@@ -30,9 +30,9 @@ type Deadline struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Facts are what is known of a node. The zero value is a node of which nothing is known: it has no deadline.
+// Facts about a node. The zero value has no deadline.
 type Facts struct {
-	// Labels of the Node, by which providers mark spot capacity.
+	// Labels of the Node. Providers mark spot capacity with them.
 	Labels map[string]string
 	// Kubelet is its configuration; nil: not known.
 	Kubelet *kubeletconfigv1beta1.KubeletConfiguration
