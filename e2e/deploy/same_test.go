@@ -379,7 +379,7 @@ func TestImagesByDigest(t *testing.T) {
 // Nobody has published the images: without a registry the chart makes nothing, and says what to do, whichever workload is asked for. Who
 // means Docker Hub says so; a registry in a repository, or of a parent chart, is one as well, and the chart's own comes first.
 func TestRegistryIsRequired(t *testing.T) {
-	for _, values := range [][]string{{}, {"images.registry="}, {enforcing}, {"webhook.digest=sha256:" + digits, "nodeEnforcer.digest=sha256:" + digits}, {"webhook.repository=registry.example/webhook"}, {"global.imageRegistry="}, {"global.imageRegistry=null"}} {
+	for _, values := range [][]string{{}, {"images.registry="}, {enforcing}, {"webhook.digest=sha256:" + digits, "nodeEnforcer.digest=sha256:" + digits}, {enforcing, "webhook.repository=registry.example/webhook"}, {"global.imageRegistry="}, {"global.imageRegistry=null"}} {
 		_, err := helm(t, append([]string{"template", "podgrace", chart, "--namespace", namespace}, set(values)...)...)
 		if err == nil || !strings.Contains(err.Error(), "images.registry is required: nobody has published the images") || !strings.Contains(err.Error(), "--set images.registry=registry.example.com/") {
 			t.Errorf("%v: got %v", values, err)

@@ -63,6 +63,9 @@ const (
 	nodePrograms = "Kubernetes' node programs"
 	// hostNode is the one kubelet that a machine can have (cluster.StartKubelet).
 	hostNode = "the host's kubelet"
+	// wholeNode is a node with its own kubelet and system, in QEMU or in Docker. Two of them beside each other starve on a slow machine:
+	// the control plane of one did not answer for 75 s.
+	wholeNode = "the cores of a whole node"
 )
 
 // flagsFor are the flags of go test.

@@ -64,7 +64,7 @@ var parts = []part{
 	},
 	{
 		name: "machines", what: "a node in QEMU with cgroup v2 and systemd, and a bare guest", set: setE2E, dir: "e2e",
-		packages: []string{"./node/guest", "./node/vm", "./volumelock/vm"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.7, minutes: 8,
+		packages: []string{"./node/guest", "./node/vm", "./volumelock/vm"}, flags: live, after: []string{controlPlane, nodePrograms}, shares: wholeNode, cores: 0.7, minutes: 8,
 		moved: []moved{
 			{test: "TestDisk", foundBy: []string{"nodeenforcer/evictor TestEvictorWaitsForTheDisk", "nodeenforcer/evictor TestSimulation", "e2e/oracle/fidelity TestFidelityEviction"}},
 			{test: "TestImageDisk", foundBy: []string{"nodeenforcer/evictor TestEvictorFindsTheDiskOfImages", "nodeenforcer/evictor TestSimulation"}},
@@ -91,7 +91,7 @@ var parts = []part{
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
-		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.8, minutes: 7.5,
+		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, shares: wholeNode, cores: 0.8, minutes: 7.5,
 		moved: []moved{
 			{test: "TestOverlayThatAPIServersCantReach", foundBy: []string{"e2e/faults TestLimitsFailClosedWhenTheyCanAnswer", "e2e/faults TestGuardIsArmedWhenItCanAnswer"}},
 			{test: "TestVolumeLock", foundBy: []string{"e2e/apiserver TestAdoptWithItsRole", "e2e/volumelock TestFifteenSteps"}},
