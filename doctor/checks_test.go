@@ -588,6 +588,9 @@ func TestFindings(t *testing.T) {
 		"a NodePolicy that is newer": {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers", ManagedFields: []metav1.ManagedFieldsEntry{{
 			APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:later":{}}}`),
 		}}}})}, []string{"warning node-policies: spec.later: written, and not read"}},
+		"a NodePolicy of 90%": {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{
+			Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: "90%"}},
+		}}})}, []string{"warning node-policies: eviction.hard memory.available of 90% is more than half of the capacity"}},
 		"a record":                       {false, []change{gives(50), recorded("shop", 0, `{"oom":{"rank":50}}`)}, nil},
 		"a record in another form":       {false, []change{gives(50), recorded("shop", 0, `{"oom": {"rank": 50}}`)}, nil},
 		"a record that no policy gives":  {false, []change{gives(50), recorded("shop", time.Hour, `{"oom":{"rank":0}}`)}, []string{"warning records: pod shop/p the annotation podgrace.dev/enforcement asks the node for what no PodPolicy gives, and none has changed since"}},

@@ -279,6 +279,9 @@ func nodePolicies(s *Snapshot) (found []Finding) {
 		if _, err := enforcement.Compile([]*v1alpha1.NodePolicy{p}); err != nil {
 			found = append(found, Finding{Severity: Warning, About: about, Message: console.OneLine(strings.TrimPrefix(err.Error(), about+": ")), Remedy: "docs/versions.md, A field that is not read"})
 		}
+		for _, remark := range enforcement.ThresholdRemarks(&p.Spec, 0) {
+			found = append(found, Finding{Severity: Warning, About: about, Message: remark, Remedy: "lower the threshold"})
+		}
 	}
 	return found
 }

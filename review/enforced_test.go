@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,6 +13,34 @@ import (
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/review"
 )
+
+// A threshold above half of a node is told of, of quantities by the smallest node that the policy selects.
+func TestRemarksOnThresholds(t *testing.T) {
+	t.Parallel()
+	node := func(name, memory string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": name}}, Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}}}
+	}
+	state := review.NewState()
+	state.Set(node("small", "8Gi"))
+	state.Set(node("large", "64Gi"))
+	engine, err := review.NewEngine(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pool, want := range map[string]string{"small": "NodePolicy p: eviction.hard memory.available of 10Gi is more than half of a node's memory, 8Gi", "large": ""} {
+		engine.NodePolicies = []*v1alpha1.NodePolicy{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.NodePolicySpec{
+			NodeSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"pool": v1alpha1.LabelValue(pool)}},
+			Eviction:     &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: "10Gi"}}},
+		}}}
+		got := ""
+		for _, r := range engine.Remarks(nil) {
+			got += "NodePolicy " + r.NodePolicy + ": " + r.Message
+		}
+		if want == "" && got != "" || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q", pool, got)
+		}
+	}
+}
 
 // A node section that no NodePolicy makes true is told of: of files by what their NodePolicies do, of a cluster on how many of its nodes.
 func TestRemarksOnNodeSections(t *testing.T) {

@@ -24,7 +24,9 @@ type Remark struct {
 	Rollout string `json:"rollout,omitempty"`
 	// Deadline that it is about in place of a policy: what stops a node, and the setting that bounds it.
 	Deadline string `json:"deadline,omitempty"`
-	Message  string `json:"message"`
+	// NodePolicy that it is about in place of a policy.
+	NodePolicy string `json:"nodePolicy,omitempty"`
+	Message    string `json:"message"`
 }
 
 // idle is the remark on a policy without effect on what was reviewed.
@@ -124,7 +126,7 @@ func (e *Engine) remarkNodes() []Remark {
 	}
 	slices.SortFunc(given, func(a, b *v1alpha1.NodePolicy) int { return strings.Compare(a.Name, b.Name) })
 	policies, _ := enforcement.Compile(given) // the document of one that can't be read is in error
-	var remarks []Remark
+	remarks := e.remarkThresholds(given)
 	for _, p := range e.Policies.Policies() {
 		if p.Spec.Node == nil {
 			continue
@@ -135,6 +137,23 @@ func (e *Engine) remarkNodes() []Remark {
 		}
 		if message != "" {
 			remarks = append(remarks, Remark{Policy: p.Name, Message: message})
+		}
+	}
+	return remarks
+}
+
+// remarkThresholds tells of eviction thresholds that are likely mistakes, by the nodes that are known.
+func (e *Engine) remarkThresholds(given []*v1alpha1.NodePolicy) (remarks []Remark) {
+	for _, p := range given {
+		least := int64(0)
+		one, _ := enforcement.Compile([]*v1alpha1.NodePolicy{p})
+		for _, n := range all[*corev1.Node](e.State) {
+			if memory := n.Status.Capacity.Memory().Value(); one.For(n.Labels) != nil && memory > 0 && (least == 0 || memory < least) {
+				least = memory
+			}
+		}
+		for _, message := range enforcement.ThresholdRemarks(&p.Spec, least) {
+			remarks = append(remarks, Remark{NodePolicy: p.Name, Message: message})
 		}
 	}
 	return remarks

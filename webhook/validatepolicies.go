@@ -49,6 +49,9 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) (D
 		}
 		var d Decision
 		d.warnUnread(enforcement.UnreadFields(&p))
+		for _, remark := range enforcement.ThresholdRemarks(&p.Spec, 0) {
+			d.warn(becauseRemark, remark)
+		}
 		return d, nil
 	}
 	return Decision{}, misdirected("policies", req)

@@ -58,6 +58,10 @@ func TestValidatePolicies(t *testing.T) {
 			}
 		})
 	}
+	got := webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies("NodePolicy"), `{"metadata":{"name":"p"},"spec":{"eviction":{"hard":[{"signal":"memory.available","value":"90%"}]}}}`))
+	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "memory.available of 90% is more than half") {
+		t.Errorf("a threshold of 90%%: %v %q", got.Allowed, got.Warnings)
+	}
 	for name, request := range map[string]func() bool{
 		"a pod": func() bool {
 			return webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(pods, plainPod)).Allowed

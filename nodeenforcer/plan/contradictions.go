@@ -9,11 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // noteContradictions says what of the policy the kubelet's own configuration makes void.
 func (b *builder) noteContradictions() {
+	for _, remark := range enforcement.ThresholdRemarks(&b.policy, b.node.Capacity.Memory().Value()) {
+		b.noteNode("%s", remark)
+	}
 	k := b.node.Kubelet
 	if k == nil {
 		return

@@ -65,6 +65,7 @@ func (b *builder) active(pods []*corev1.Pod) []*member {
 	for _, p := range pods {
 		switch {
 		case p == nil || graceperiod.Finished(p):
+		case p.Spec.OS != nil && p.Spec.OS.Name != corev1.Linux: // the kubelet rejects it (pkg/kubelet/lifecycle/predicate.go rejectPodAdmissionBasedOnOSField, 1.36.3)
 		case p.Spec.NodeName != "" && b.node.Name != "" && p.Spec.NodeName != b.node.Name:
 		default:
 			members = append(members, b.newMember(p))

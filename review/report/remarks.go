@@ -27,6 +27,8 @@ func Remarks(r *review.Report) []string {
 			kind, of = "PersistentVolumeClaim", remark.Claim
 		case remark.Rollout != "":
 			kind, of = "Rollout", remark.Rollout
+		case remark.NodePolicy != "":
+			kind, of = "NodePolicy", remark.NodePolicy
 		case remark.Deadline != "":
 			kind, of = "grace periods and", remark.Deadline
 		}
