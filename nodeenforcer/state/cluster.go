@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +86,7 @@ func NewCluster(config *rest.Config, o ClusterOptions) (*Cluster, error) {
 
 // load reads the last checkpoint. A missing or damaged one, or another node's (a copied disk), must not prevent the start.
 func (c *Cluster) load() {
+	c.removeLeftovers()
 	saved, err := LoadCheckpoint(c.checkpoint)
 	switch {
 	case errors.Is(err, ErrNoCheckpoint):
@@ -95,6 +98,21 @@ func (c *Cluster) load() {
 		c.last = saved
 		if c.config == nil {
 			c.config = saved.Config
+		}
+	}
+}
+
+// saveTime is longer than any save takes. Another enforcer may be saving now: the one that this one replaces.
+const saveTime = time.Hour
+
+// removeLeftovers removes the temporary files of saves that were killed (renameio names them so).
+func (c *Cluster) removeLeftovers() {
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(c.checkpoint), "."+filepath.Base(c.checkpoint)+"[0-9]*")) // the pattern is valid
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && c.clock.Now().Sub(info.ModTime()) > saveTime {
+			if err := os.Remove(file); err != nil {
+				c.log.Error(err, "failed to remove what a save of the checkpoint left behind")
+			}
 		}
 	}
 }

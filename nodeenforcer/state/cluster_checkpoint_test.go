@@ -3,7 +3,9 @@ package state_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +57,28 @@ func TestClusterWithoutCheckpoint(t *testing.T) {
 		if len(log.Lines()) != min(len(told), 1) || log.Count(told) != len(log.Lines()) {
 			t.Errorf("told %q, want %q", log.Lines(), told)
 		}
+	}
+}
+
+// What a save that was killed left behind is removed, unless another enforcer may be writing it.
+func TestLeftoversOfSaves(t *testing.T) {
+	folder := t.TempDir()
+	for name, age := range map[string]time.Duration{".checkpoint123": 2 * time.Hour, ".checkpoint456": time.Minute, ".checkpoints": 2 * time.Hour, "checkpoint9": 2 * time.Hour} {
+		file := filepath.Join(folder, name)
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Time{}, statetest.LongAgo.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newTestCluster(t, nowhere, state.ClusterOptions{Checkpoint: filepath.Join(folder, "checkpoint")})
+	left, err := filepath.Glob(filepath.Join(folder, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 3 || slices.Contains(left, filepath.Join(folder, ".checkpoint123")) {
+		t.Errorf("there are %v", left)
 	}
 }
 
