@@ -65,6 +65,7 @@ var happened = map[string][][]string{
 	"podgrace_node_round_seconds":                            {{"full"}, {"changed"}},
 	"podgrace_node_stall_seconds_total":                      {{"kubepods", "memory", "some"}},
 	"podgrace_node_writes_total":                             {{"cpu.weight", "kubelet"}},
+	"podgrace_node_would_evict_total":                        {{"memory.available"}},
 	"podgrace_fence_agent_calls_total":                       {{"off", "ok"}, {"power", "failed"}},
 	"podgrace_fence_alarms_total":                            {{"FenceReceiptVoid"}},
 	"podgrace_fence_receipts_total":                          {{string(v1alpha1.EvidencePoweredOff)}},

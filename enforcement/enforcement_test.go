@@ -74,6 +74,10 @@ func bounds(b v1alpha1.EnforcementBounds) func(*v1alpha1.NodePolicySpec) {
 	return func(s *v1alpha1.NodePolicySpec) { s.Bounds = &b }
 }
 
+func evicting(m v1alpha1.EvictionMode) func(*v1alpha1.NodePolicySpec) {
+	return func(s *v1alpha1.NodePolicySpec) { s.Eviction = &v1alpha1.NodeEviction{Mode: m} }
+}
+
 func noEviction(s *v1alpha1.NodePolicySpec) { s.Eviction = nil }
 
 func TestParse(t *testing.T) {
@@ -188,7 +192,9 @@ func TestUnder(t *testing.T) {
 		return all
 	}
 	observed := nothing("mode Observe writes nothing")
-	observed[5] = kept[5]
+	observed[5] = "eviction.order 10= its eviction is in mode Observe, so that the kubelet alone evicts"
+	evicts := slices.Clone(observed)
+	evicts[5] = kept[5]
 	for name, tt := range map[string]struct {
 		policy *v1alpha1.NodePolicy
 		want   []string
@@ -197,6 +203,8 @@ func TestUnder(t *testing.T) {
 		"Repair":                {policy("p", 0, mode(v1alpha1.NodeModeRepair)), kept},
 		"Observe":               {policy("p", 0, mode(v1alpha1.NodeModeObserve)), observed},
 		"a file without a mode": {policy("p", 0, mode("")), observed},
+		"Observe, and Evict":    {policy("p", 0, mode(v1alpha1.NodeModeObserve), evicting(v1alpha1.EvictionModeEvict)), evicts},
+		"Tune, evicts no pod":   {policy("p", 0, evicting(v1alpha1.EvictionModeObserve)), with(5, observed[5])},
 		"no policy":             {nil, nothing("no NodePolicy is for it")},
 		"no eviction":           {policy("p", 0, noEviction), with(5, "eviction.order 10= it has no section eviction, so that the kubelet alone evicts")},
 		"a weaker protection":   {policy("p", 0, bounds(v1alpha1.EnforcementBounds{MaxProtection: v1alpha1.MemoryProtectionLow})), with(0, "memory.protection Min=Low bounds.maxProtection")},
@@ -265,7 +273,7 @@ func TestReach(t *testing.T) {
 		"of all sorts": {`{"cpu":{"weight":500},"eviction":{"order":1}}`, slices.Concat(nodes(4, other, true), nodes(2, gpu, true), nodes(3, gpu, false)), []*v1alpha1.NodePolicy{observes, light},
 			"the node section holds as it is on 0 of 9 nodes: on 4 of 9 nodes NodePolicy default holds: its mode Observe writes nothing; on 3 of 9 nodes there is no node enforcer; on 2 of 9 nodes NodePolicy gpu holds: cpu.weight 500 is lowered to 200 (bounds.maxCPUWeight)"},
 		"eviction alone": {`{"eviction":{"order":1}}`, nodes(2, other, true), []*v1alpha1.NodePolicy{policy("p", 0, noEviction)}, "the node section has no effect: on all 2 nodes NodePolicy p holds: nothing is done for eviction.order (it has no section eviction, so that the kubelet alone evicts)"},
-		"observed, and evicts in its order": {`{"cpu":{"weight":5},"eviction":{"order":1}}`, nodes(2, other, true), []*v1alpha1.NodePolicy{policy("p", 0, mode(v1alpha1.NodeModeObserve))},
+		"observed, and evicts in its order": {`{"cpu":{"weight":5},"eviction":{"order":1}}`, nodes(2, other, true), []*v1alpha1.NodePolicy{policy("p", 0, mode(v1alpha1.NodeModeObserve), evicting(v1alpha1.EvictionModeEvict))},
 			"the node section holds as it is on 0 of 2 nodes: on all 2 nodes NodePolicy p holds: nothing is done for cpu.weight (mode Observe writes nothing)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,6 +84,17 @@ func Writes(mode v1alpha1.NodeMode) bool {
 	return mode == v1alpha1.NodeModeTune || mode == v1alpha1.NodeModeRepair
 }
 
+// Evicts reports whether a policy evicts pods. It does if it has a section eviction in mode Evict, or without a mode if the policy's mode writes.
+func Evicts(p *v1alpha1.NodePolicySpec) bool {
+	switch {
+	case p.Eviction == nil:
+		return false
+	case p.Eviction.Mode != "":
+		return p.Eviction.Mode == v1alpha1.EvictionModeEvict
+	}
+	return Writes(p.Mode)
+}
+
 // maxWeight is the kernel's bound on cpu.weight and io.weight (Documentation/admin-guide/cgroup-v2.rst).
 const maxWeight = 10000
 

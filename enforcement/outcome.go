@@ -63,6 +63,8 @@ func Under(e *v1alpha1.Enforcement, p *v1alpha1.NodePolicySpec) []Outcome {
 		case o.Field == "eviction.order":
 			if p.Eviction == nil {
 				o.Got, o.Why = "", "it has no section eviction, so that the kubelet alone evicts"
+			} else if !Evicts(p) {
+				o.Got, o.Why = "", "its eviction is in mode Observe, so that the kubelet alone evicts"
 			}
 		case !Writes(p.Mode):
 			o.Got, o.Why = "", fmt.Sprintf("mode %s writes nothing", modeOf(p))

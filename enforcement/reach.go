@@ -141,7 +141,7 @@ func (a Alike) Lacks(e *v1alpha1.Enforcement) (why string, none bool) {
 }
 
 // AsksToAct reports whether a policy asks for what a read-only enforcer does not do: to write cgroups or to evict pods.
-func AsksToAct(p *v1alpha1.NodePolicySpec) bool { return Writes(p.Mode) || p.Eviction != nil }
+func AsksToAct(p *v1alpha1.NodePolicySpec) bool { return Writes(p.Mode) || Evicts(p) }
 
 func nodes(n, of int) string {
 	switch {

@@ -154,7 +154,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	relief := &evictor.Evictor{
 		Stepping: pulses.Step.Begin,
-		Source:   source, Paths: o.Machine.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: !o.writes(), Untriggered: o.readOnly(), ReleasingFile: filepath.Join(o.RuntimeDir, "releasing.json"),
+		Source:   source, Paths: o.Machine.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: !o.writes(), Untriggered: o.readOnly(), KeptFile: filepath.Join(o.RuntimeDir, "releasing.json"),
 		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
 	}
 	ready := agent.Ready

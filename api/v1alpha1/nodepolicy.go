@@ -41,9 +41,9 @@ type NodePolicySpec struct {
 	// +optional
 	// +kubebuilder:default=0
 	Weight int32 `json:"weight"`
-	// Mode is how far the node enforcer goes with cgroups: Observe reports drift and writes nothing, Tune writes only files
-	// that nobody else owns, Repair also restores what the kubelet wrote once and somebody changed. Eviction has a section
-	// of its own.
+	// Mode is how far the node enforcer goes: Observe reports drift and which pods it would evict, and changes nothing; Tune
+	// evicts, and writes only files that have no other owner; Repair also restores what the kubelet wrote once and others
+	// changed. eviction.mode sets apart whether pods are evicted.
 	// +optional
 	// +kubebuilder:default=Observe
 	Mode NodeMode `json:"mode"`
@@ -175,6 +175,20 @@ type EnforcementBounds struct {
 
 // NodeEviction says when pods are evicted under pressure.
 type NodeEviction struct {
+	// Mode Evict evicts pods. Observe evicts no pod: Events, the log and metrics name the pods that would be evicted. If it is
+	// not set, the policy's mode decides: pods are evicted in Tune and Repair.
+	// +optional
+	Mode EvictionMode `json:"mode,omitempty"`
+	// MaxEvictionsPerMinute bounds how many pods of one node are evicted in a minute, for all thresholds together.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxEvictionsPerMinute *int32 `json:"maxEvictionsPerMinute,omitempty"`
+	// EvictImmediately evicts pods also for a threshold that is met when it is applied. If it is false, such a threshold evicts
+	// no pod for its first minute: the Node has the condition and the taint, and there is time to correct the threshold.
+	// +optional
+	EvictImmediately bool `json:"evictImmediately,omitempty"`
 	// Hard thresholds: once met, pods are contained and evicted at once.
 	// +optional
 	// +listType=map
@@ -209,6 +223,17 @@ type NodeEviction struct {
 	// +kubebuilder:validation:Maximum=60
 	HardGracePeriodSeconds *int64 `json:"hardGracePeriodSeconds,omitempty"`
 }
+
+// EvictionMode is whether pods are evicted.
+//
+// +kubebuilder:validation:Enum=Evict;Observe
+type EvictionMode string
+
+// Whether pods are evicted.
+const (
+	EvictionModeEvict   EvictionMode = "Evict"
+	EvictionModeObserve EvictionMode = "Observe"
+)
 
 // EvictionSignal is what a threshold is on, by the kubelet's names.
 //

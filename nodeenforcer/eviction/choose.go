@@ -47,8 +47,8 @@ type Choice struct {
 //
 // It adds victims in the order of the ranking until their sum is enough. Then it goes back from the last to the first and removes each
 // victim without whom the sum is still enough. So every victim is needed, and the removals never add a pod. If all candidates together
-// are not enough, it returns only the first one that frees anything, and waits until that pod is gone: the cause may be something else
-// than a pod. A pod whose usage is unknown is chosen only if no other pod frees anything, and then alone. Stall has no amount: one pod
+// are not enough, it returns only the first one that frees a twentieth of what is missing, and waits until that pod is gone: the cause may
+// be something else than a pod. A pod whose usage is unknown is chosen only if no other pod frees anything, and then alone. Stall has no amount: one pod
 // is chosen, of those that take part in the stall, and none while an eviction is in flight.
 //
 // A hard threshold does not wait for soft evictions: they are hastened before other pods are chosen. An overdue eviction does not
@@ -152,7 +152,7 @@ func (c *chooser) take(ranked []Ranked) {
 	case sum >= c.left:
 		c.out.Victims = spare(ranked[:end], sum-c.left)
 	case !c.waiting:
-		c.out.Victims = one(ranked)
+		c.out.Victims = one(ranked, c.left)
 	}
 	for _, v := range c.out.Victims {
 		c.left -= v.Used
@@ -192,10 +192,17 @@ func spare(ranked []Ranked, excess int64) []Ranked {
 	return out
 }
 
-// one is the first pod that frees anything or whose usage is unknown; pods of unknown usage rank last.
-func one(ranked []Ranked) []Ranked {
-	for i := range ranked {
-		if ranked[i].Used > 0 || !ranked[i].Known {
+// leastShare: where all pods together are not enough, one that frees less than a twentieth of what is missing is not evicted. It would lose
+// its work, and the threshold would stay met.
+const leastShare = 20
+
+// one is the first pod that frees its share of what is missing; else, if no pod is known to free anything, the first whose usage is unknown.
+// Pods of unknown usage rank last.
+func one(ranked []Ranked, missing int64) []Ranked {
+	frees := false
+	for i, r := range ranked {
+		frees = frees || r.Used > 0
+		if r.Used > 0 && r.Used >= missing/leastShare || !r.Known && !frees {
 			return ranked[i : i+1]
 		}
 	}

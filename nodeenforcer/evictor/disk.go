@@ -111,7 +111,7 @@ func (e *Evictor) folders() (kubelet, runtime pressure.Folder) {
 	return e.Sensor.Folder(e.Sensor.KubeletRoot), e.Sensor.Folder(e.Sensor.ImageRoot)
 }
 
-// heard has the file systems measured as the kubelet told, and says why nobody is evicted for a signal. They stay as they are while it does not answer.
+// heard has the file systems measured as the kubelet told, and says why no pod is evicted for a signal. They stay as they are while it does not answer.
 func (e *Evictor) heard(a diskAnswer) (unknown func(v1alpha1.EvictionSignal) error) {
 	if a.err != nil {
 		if e.Sensor.Disks != nil && !e.told {

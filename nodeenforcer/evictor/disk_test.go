@@ -19,6 +19,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
@@ -42,6 +43,8 @@ func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
 	t.Helper()
 	full := &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: v1alpha1.ThresholdValue(fmt.Sprint(much / 2))}}}
 	s := &diskStage{stage: newStage(t, full, pods...), says: map[string]statsv1alpha1.FsStats{}}
+	// The disk is as it is; what is on trial is tested elsewhere.
+	s.state = pressure.Proved([]pressure.Proof{{Signal: v1alpha1.SignalNodeFsAvailable, Kind: eviction.Hard, Bound: int64(much / 2)}})
 	server := statetest.Answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		own := s.own()
 		all := statsv1alpha1.Summary{Node: statsv1alpha1.NodeStats{Fs: cmp.Or(s.node, own), Runtime: &statsv1alpha1.RuntimeStats{ImageFs: cmp.Or(s.image, own)}}}
@@ -93,7 +96,7 @@ func (s *diskStage) want(when string, names ...string) {
 func TestEvictorWaitsForTheDisk(t *testing.T) {
 	small, hog := victim("small", 0), victim("hog", 10)
 	s := newDiskStage(t, small, hog)
-	s.measured(small, 1<<20, 30*time.Second)
+	s.measured(small, much/8, 30*time.Second)
 	s.measured(hog, 1<<20, 30*time.Second)
 	s.wait(20 * time.Second)
 	s.want("before it is measured anew")
@@ -118,7 +121,7 @@ func TestEvictorWaitsForTheDisk(t *testing.T) {
 	s.want("while the files of its volumes are removed", "hog")
 	s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small} })
 	delete(s.says, "hog")
-	s.measured(small, 1<<20, 0)
+	s.measured(small, much/8, 0)
 	s.wait(releaseTime - 16*time.Second)
 	s.want("while its space is not free", "hog")
 	s.wait(4 * time.Second)
@@ -132,14 +135,14 @@ func TestEvictorWaitsForTheDisk(t *testing.T) {
 func TestEvictorDoesNotWaitForEver(t *testing.T) {
 	small, hog := victim("small", 0), victim("hog", 10)
 	s := newDiskStage(t, small, hog)
-	s.measured(small, 1<<20, time.Hour)
+	s.measured(small, much/8, time.Hour)
 	s.wait(diskStatsAge - 4*time.Second)
 	s.want("as long as the kubelet may take")
 	s.wait(10 * time.Second)
 	s.want("after that", "small")
 
 	s = newDiskStage(t, small, hog)
-	s.measured(small, 1<<20, time.Hour)
+	s.measured(small, much/8, time.Hour)
 	s.measured(hog, much, time.Hour)
 	s.wait(4 * time.Second)
 	s.want("enough is known", "hog")
@@ -166,7 +169,7 @@ func TestEvictorWaitsForANewVolume(t *testing.T) {
 	hog.Status.StartTime = new(metav1.NewTime(s.clock.Now().Add(-10 * time.Second)))
 	s.volumeless = map[string]bool{"hog": true}
 	for range 10 {
-		s.measured(small, 1<<20, 0)
+		s.measured(small, much/8, 0)
 		s.measured(hog, 1<<20, 0)
 		s.wait(2 * time.Second)
 	}
@@ -181,8 +184,8 @@ func TestEvictorWaitsForANewVolume(t *testing.T) {
 func TestEvictorWatchesMemoryWhileTheKubeletHangs(t *testing.T) {
 	big, other := victim("big", 0), victim("other", 10)
 	s := newDiskStage(t, big, other)
-	s.source.Say(func(state *state.State) {
-		state.Policy.Spec.Eviction.Hard = append(state.Policy.Spec.Eviction.Hard, onMemory("1Gi", "").Hard...)
+	s.change(func(spec *v1alpha1.NodePolicySpec) {
+		spec.Eviction.Hard = append(spec.Eviction.Hard, onMemory("1Gi", "").Hard...)
 	})
 	var ended atomic.Int32
 	s.Kubelet = statetest.KubeletAt(t, statetest.Answering(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -207,7 +210,7 @@ func TestEvictorTakesALateAnswer(t *testing.T) {
 	s := newDiskStage(t, small, hog)
 	var asked []func()
 	s.disks.Go = func(read func()) { asked = append(asked, read) }
-	s.measured(small, 1<<20, 0)
+	s.measured(small, much/8, 0)
 	s.measured(hog, much, 0)
 	s.wait(20 * time.Second)
 	s.want("before the kubelet has answered")
@@ -215,7 +218,8 @@ func TestEvictorTakesALateAnswer(t *testing.T) {
 		t.Fatalf("it was asked %d times at once", len(asked))
 	}
 	asked[0]()
-	full := s.source.Now.Policy.Spec.Eviction
+	full := s.source.Now.Policy.Spec.Eviction.DeepCopy()
+	full.EvictImmediately = true
 	s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = onMemory("1Gi", "") })
 	s.wait(2 * time.Second)
 	s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = full })
@@ -231,8 +235,8 @@ func TestEvictorRemembersTheDisk(t *testing.T) {
 	small, hog := victim("small", 0), victim("hog", 10)
 	file := filepath.Join(t.TempDir(), "run", "releasing.json")
 	s := newDiskStage(t, small, hog)
-	s.ReleasingFile = file
-	s.measured(small, 1<<20, 0)
+	s.KeptFile = file
+	s.measured(small, much/8, 0)
 	s.measured(hog, much, 0)
 	s.wait(4 * time.Second)
 	s.want("measured", "hog")
@@ -243,12 +247,12 @@ func TestEvictorRemembersTheDisk(t *testing.T) {
 
 	next := newDiskStage(t, small)
 	next.clock.SetTime(s.clock.Now())
-	next.ReleasingFile = file
+	next.KeptFile = file
 	next.begin()
-	next.measured(small, 1<<20, 0)
+	next.measured(small, much/8, 0)
 	next.wait(releaseTime - 12*time.Second)
 	next.want("while its space is not free")
-	next.measured(small, 1<<20, 0)
+	next.measured(small, much/8, 0)
 	next.wait(6 * time.Second)
 	next.want("when it should be", "small")
 
@@ -257,14 +261,14 @@ func TestEvictorRemembersTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := newDiskStage(t, small)
-		last.ReleasingFile = file
+		last.KeptFile = file
 		last.begin()
 		if len(last.releasing) > 0 || last.log.Count("forgetting") != 1 {
 			t.Errorf("of %s it remembers %v, and said %v", text, last.releasing, last.log.Lines())
 		}
 	}
 	far := newDiskStage(t, small)
-	far.ReleasingFile = file
+	far.KeptFile = file
 	far.releasing["hog"] = &released{pod: hog, until: far.clock.Now().Add(time.Hour)} // and then the clock was set back
 	far.keep()
 	far.begin()
@@ -276,7 +280,7 @@ func TestEvictorRemembersTheDisk(t *testing.T) {
 // onDisks has a threshold on both file systems that each of them meets.
 func onDisks(state *state.State) {
 	always := v1alpha1.ThresholdValue(fmt.Sprint(much / 2))
-	state.Policy.Spec.Eviction = &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: always}, {Signal: v1alpha1.SignalImageFsAvailable, Value: always}}}
+	state.Policy.Spec.Eviction = &v1alpha1.NodeEviction{EvictImmediately: true, Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: always}, {Signal: v1alpha1.SignalImageFsAvailable, Value: always}}}
 }
 
 // elsewhere is a disk that no folder of the stage is on.

@@ -11,10 +11,12 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
@@ -43,9 +45,9 @@ type Evictor struct {
 	// Kubelet knows how much disk pods use; nil: unknown, and no pod is evicted for a disk.
 	Kubelet    *state.Kubelet
 	Terminator Terminator
-	// ReleasingFile keeps which pods were evicted for a disk, for the next process; empty: that does not know.
-	ReleasingFile string
-	DryRun        bool
+	// KeptFile keeps for the next process which pods were evicted for a disk, when pods were evicted, and which thresholds were once not met; empty: that does not know.
+	KeptFile string
+	DryRun   bool
 	// Untriggered: the kernel's trigger on memory stall is not armed, which takes a privilege. memoryStall is not known then.
 	Untriggered bool
 	Clock       clock.WithTicker
@@ -64,12 +66,19 @@ type Evictor struct {
 	unsure     int       // how often it was since, and what matters was still not known
 	told       bool      // it has answered
 	stall      stall
-	unarmed    string                                // why the trigger is not armed, as last logged
-	unknown    string                                // why signals are unknown, as last logged
-	short      string                                // the resources under pressure, as last reported
-	asked      map[types.UID]time.Time               // victims, and until when they should have ended; dropped once the pod is removed
+	unarmed    string                               // why the trigger is not armed, as last logged
+	unknown    string                               // why signals are unknown, as last logged
+	short      string                               // the resources under pressure, as last reported
+	heldBack   []heldSignal                         // and why no pod is evicted
+	asked      map[types.UID]deadline               // of victims; dropped once the pod is removed
+	episodes   map[v1alpha1.EvictionSignal]*episode // of signals for which pods were evicted
+	peeks      map[v1alpha1.EvictionSignal]*peek
+	evictions  []time.Time                      // in the last minute
+	held       map[v1alpha1.EvictionSignal]hold // why no pod is evicted though a threshold is met
+	found      bool                             // the last time that pods were looked for, one was found, or was ending
+	began      time.Time
 	releasing  releasing                             // of a disk
-	kept       string                                // what ReleasingFile holds
+	kept       string                                // what KeptFile holds
 	would      map[types.UID]bool                    // victims that a dry run has logged
 	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
 	recovered  time.Time                             // when Recover was last called
@@ -77,8 +86,25 @@ type Evictor struct {
 	lost       string                                // why it failed, as last logged
 }
 
-// idle is the time between two steps while the policy has no thresholds.
+// idle is the time between two steps while the policy has no thresholds, or there is no pod to evict.
 const idle = time.Second
+
+// firstList is how long an enforcer that has just started waits for the API server's list of the node's pods. By its checkpoint alone it would ask again for those that the one before it
+// has evicted.
+const firstList = 5 * time.Second
+
+// deadline is when an eviction was asked for, and until when the pod should have ended.
+type deadline struct{ at, until time.Time }
+
+// overdue reports whether an eviction is late. A pod that is ending and fills a disk is waited for as long as the kubelet's statistics are old: whoever is evicted in its
+// place may be so for what it still holds.
+func (d deadline) overdue(now time.Time, disk, dying bool) bool {
+	until := d.until
+	if later := d.at.Add(diskStatsAge); disk && dying && later.After(until) {
+		until = later
+	}
+	return now.After(until)
+}
 
 // Run measures and evicts until the context ends.
 func (e *Evictor) Run(ctx context.Context) error {
@@ -96,11 +122,17 @@ func (e *Evictor) Run(ctx context.Context) error {
 }
 
 func (e *Evictor) begin() {
-	var err error
-	if e.releasing, err = readReleasing(e.ReleasingFile, e.Clock.Now()); err != nil {
-		e.Log.Error(err, "forgetting which pods were evicted for a disk")
+	e.began = e.Clock.Now()
+	r, kept, err := readKept(e.KeptFile, e.began)
+	if err != nil {
+		e.Log.Error(err, "forgetting which pods were evicted before")
 	}
-	e.asked, e.would, e.looked = map[types.UID]time.Time{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
+	e.releasing, e.state, e.evictions, e.found = r, pressure.Proved(kept.Proofs), kept.Evictions, true
+	e.asked, e.would, e.looked = map[types.UID]deadline{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
+	e.episodes, e.peeks, e.held = map[v1alpha1.EvictionSignal]*episode{}, map[v1alpha1.EvictionSignal]*peek{}, map[v1alpha1.EvictionSignal]hold{}
+	for _, w := range kept.Waits {
+		e.episodes[w.Signal] = &episode{wait: w.Wait, until: w.Until, judged: true}
+	}
 }
 
 // step measures once, acts on it, and returns when to measure again.
@@ -129,11 +161,20 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
 	e.Metrics.ObserveSignals(e.thresholds, signals, told)
-	e.reportPressure(state.Node, verdict)
-	e.act(ctx, state, verdict.Due)
+	e.forgetMet(verdict)
+	if state.Live || e.Clock.Now().Sub(e.began).Abs() >= firstList {
+		e.act(ctx, state, verdict.Due)
+	}
+	e.reportPressure(state, verdict)
+	if e.observes(state) {
+		e.release(pressure.Verdict{})
+	}
 	e.release(verdict)
 	e.keep()
 	wait := pressure.NextSample(signals, e.thresholds)
+	if !e.found {
+		wait = max(wait, idle) // no pod can be evicted until a pod starts or grows
+	}
 	if !verdict.Next.IsZero() {
 		wait = min(wait, max(verdict.Next.Sub(e.Clock.Now()), 0))
 	}
@@ -173,13 +214,13 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 	if spec := state.Spec(); spec != nil && state.TooOld() == "" {
 		wanted = spec.Eviction
 	}
-	if wanted == e.policy {
+	if apiequality.Semantic.DeepEqual(wanted, e.policy) {
 		if wanted == nil {
 			e.Status.SetPressure(nil, "") // the Node may say otherwise from before a restart
 		}
 		return wanted != nil
 	}
-	e.policy = wanted
+	e.policy = wanted.DeepCopy()
 	thresholds, err := pressure.Compile(wanted)
 	e.unread = nil
 	if err != nil {
@@ -193,7 +234,8 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 	e.arm()
 	if wanted == nil {
 		e.state = pressure.State{}
-		e.reportPressure(state.Node, pressure.Verdict{})
+		clear(e.held)
+		e.reportPressure(state, pressure.Verdict{})
 		e.release(pressure.Verdict{})
 	}
 	return wanted != nil
@@ -241,20 +283,43 @@ func (e *Evictor) judge(state state.State, signals pressure.Signals) (verdict pr
 // forgetRemoved tells the terminator of victims whose pod is removed. Only the API server knows that.
 func (e *Evictor) forgetRemoved(state state.State) {
 	e.releasing.forget(e.Clock.Now())
-	if !state.Live || len(e.asked)+len(e.releasing) == 0 {
+	if len(e.asked)+len(e.releasing) == 0 {
 		return
 	}
 	present := map[types.UID]*corev1.Pod{}
 	for _, p := range state.Pods {
 		present[p.UID] = p
 	}
-	e.releasing.follow(present, e.standing(), e.Clock.Now())
+	e.releasing.follow(present, state.Live, e.standing(), e.Clock.Now())
+	if !state.Live {
+		return
+	}
 	for uid := range e.asked {
 		if present[uid] == nil {
 			e.Terminator.Removed(uid)
 			delete(e.asked, uid)
 		}
 	}
+}
+
+// forgetMet forgets what was so while thresholds were met that are not any more.
+func (e *Evictor) forgetMet(verdict pressure.Verdict) {
+	met := map[v1alpha1.EvictionSignal]bool{}
+	for _, m := range verdict.Due {
+		met[m.Signal] = true
+	}
+	maps.DeleteFunc(e.held, func(signal v1alpha1.EvictionSignal, _ hold) bool { return !met[signal] })
+	e.forgetEpisodes(met)
+	if len(met) == 0 {
+		clear(e.would)
+		e.found = true
+	}
+}
+
+// observes reports whether the policy evicts no pod.
+func (e *Evictor) observes(state state.State) bool {
+	spec := state.Spec()
+	return spec != nil && !enforcement.Evicts(spec)
 }
 
 // standing are the evictions in flight.
@@ -289,30 +354,41 @@ func (e *Evictor) reportUnmeasured(err error) {
 	e.unknown = text
 }
 
-// reportPressure reports the resources under pressure when they change: Node, Event, log.
-func (e *Evictor) reportPressure(node *corev1.Node, verdict pressure.Verdict) {
+// reportPressure reports the resources under pressure, and why no pod is evicted, when they change: Node, Event, log.
+func (e *Evictor) reportPressure(state state.State, verdict pressure.Verdict) {
 	var short []string
 	for _, c := range slices.Sorted(maps.Keys(verdict.Conditions)) {
 		if verdict.Conditions[c] {
 			short = append(short, strings.ToLower(strings.TrimSuffix(string(c), "Pressure")))
 		}
 	}
-	said := strings.Join(short, ", ")
-	if said == e.short {
+	said, holds := strings.Join(short, ", "), e.holds(state, verdict)
+	e.Status.SetUntainted(e.observes(state))
+	if said == e.short && slices.Equal(holds, e.heldBack) {
 		if said == "" {
 			e.Status.SetPressure(nil, "") // as in applyPolicy
 		}
 		return
 	}
-	e.short = said
 	var reasons []string
 	for _, met := range slices.Concat(verdict.Due, verdict.Waiting) {
 		reasons = append(reasons, describe(met))
 	}
+	for _, h := range holds {
+		reasons = append(reasons, h.String())
+	}
 	message := strings.Join(reasons, "; ")
 	e.Log.Info("node pressure changed", "resources", said, "reason", message)
 	e.Status.SetPressure(short, message)
-	e.Events.Pressure(node, short, message)
+	if said != e.short {
+		e.Events.Pressure(state.Node, short, message)
+	}
+	for _, h := range holds {
+		if h.hold != holdObserve && !slices.Contains(e.heldBack, h) {
+			e.Events.Held(state.Node, h.reason(), h.String())
+		}
+	}
+	e.short, e.heldBack = said, holds
 }
 
 // describe says which threshold is met.

@@ -109,9 +109,16 @@ func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *s
 	s.waits(nil, 0)
 	s.free(false)
 	s.source.Say(func(now *state.State) {
-		*now = state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Pods: pods, Live: true, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: spec}}}
+		*now = state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Pods: pods, Live: true, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Eviction: spec}}}
 	})
 	s.left(6 << 30)
+	// Nothing was short when the policy was applied.
+	var proofs []pressure.Proof
+	thresholds, _ := pressure.Compile(spec) // what is invalid is a test's own matter
+	for _, of := range thresholds.List {
+		proofs = append(proofs, pressure.Proof{Signal: of.Signal, Kind: of.Kind, Bound: of.Value.Of(8 << 30)})
+	}
+	s.state = pressure.Proved(proofs)
 	return s
 }
 
@@ -167,6 +174,10 @@ func TestEvictorHard(t *testing.T) {
 	}
 	s.left(624 << 20) // 400Mi too little
 	s.later(time.Second)
+	if got := s.terminator.names(); len(got) > 0 {
+		t.Fatalf("it is not known whether the largest grows, and %v have to go", got)
+	}
+	s.later(peekPause)
 	if got := s.terminator.names(); !slices.Equal(got, []string{"big", "small"}) {
 		t.Fatalf("%v have to go", got)
 	}
@@ -188,7 +199,7 @@ func TestEvictorHard(t *testing.T) {
 	}
 }
 
-// On a node whose kubelet is too old nobody is evicted, and no pressure is told.
+// On a node whose kubelet is too old no pod is evicted, and no pressure is told.
 func TestEvictorLeavesAnOldKubeletAlone(t *testing.T) {
 	for version, goes := range map[string]int{"v1.32.4": 0, "v1.33.0": 1} {
 		big := victim("big", 0)
@@ -250,6 +261,7 @@ func TestEvictorCountsWhoIsLeaving(t *testing.T) {
 			s.uses(other, 500<<20)
 			s.left(700 << 20)
 			s.later(time.Second)
+			s.later(peekPause)
 			if got := s.terminator.names(); !slices.Equal(got, tc.want) {
 				t.Errorf("%v have to go", got)
 			}
@@ -455,7 +467,7 @@ func TestEvictorDoesNothing(t *testing.T) {
 // Without the kubelet nobody knows who fills the disk: nobody goes, and it is said.
 func TestEvictorDiskWithoutKubelet(t *testing.T) {
 	p := victim("p", 0)
-	s := newStage(t, &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}, p)
+	s := newStage(t, &v1alpha1.NodeEviction{EvictImmediately: true, Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}, p)
 	s.later(time.Second)
 	if len(s.terminator.asked) != 0 || s.log.Count("failed to read the usage") == 0 {
 		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())

@@ -15,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -42,17 +44,32 @@ func (r releasing) flights() (flying []eviction.Flight) {
 	return flying
 }
 
-// follow starts the release time of pods that have ended: the pod's object is gone or says that it has finished, or its processes have
-// ended and the API server does not know yet.
-func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.VictimStatus, now time.Time) {
+// follow starts the release time of pods that have ended: the pod's object is gone, or says that all containers have ended, or their processes
+// have ended and the API server does not know yet. The sandbox may last longer, and the object too, if the network plugin or the API server is slow. live:
+// the pods that are present are those of the API server now. A container that was restarted ends the release time.
+func (r releasing) follow(present map[types.UID]*corev1.Pod, live bool, standing map[types.UID]terminate.VictimStatus, now time.Time) {
 	for uid, of := range r {
 		s, ok := standing[uid]
 		of.dying = of.dying || s.Dying
 		p := present[uid]
-		if over := p == nil || graceperiod.Finished(p) || of.dying && !ok; over && of.until.IsZero() {
+		switch over := s.Ended || live && p == nil || p != nil && ended(p) || of.dying && !ok; {
+		case over && of.until.IsZero():
 			of.until = now.Add(releaseTime)
+		case !over && ok:
+			of.until = time.Time{}
 		}
 	}
+}
+
+// ended reports whether a pod's status says that none of its containers runs, nor will again.
+func ended(p *corev1.Pod) bool {
+	if graceperiod.Finished(p) {
+		return true
+	}
+	runs := func(s corev1.ContainerStatus) bool { return s.State.Terminated == nil }
+	return p.DeletionTimestamp != nil && len(p.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(p.Status.ContainerStatuses, runs) &&
+		!slices.ContainsFunc(p.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }) &&
+		!slices.ContainsFunc(p.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
 }
 
 // has says whether a pod has ended and its release time runs.
@@ -70,6 +87,17 @@ const releasingVersion = 1
 type keptReleasing struct {
 	Version int            `json:"version"`
 	Pods    []keptReleased `json:"pods"`
+	// Proofs are of thresholds that were once not met: without them a restart would put those on trial that are met just then.
+	Proofs []pressure.Proof `json:"proofs,omitempty"`
+	// Evictions are those of the last minute, and Waits those after evictions in vain.
+	Evictions []time.Time `json:"evictions,omitempty"`
+	Waits     []keptWait  `json:"waits,omitempty"`
+}
+
+type keptWait struct {
+	Signal v1alpha1.EvictionSignal `json:"signal"`
+	Wait   time.Duration           `json:"wait"`
+	Until  time.Time               `json:"until"`
 }
 
 type keptReleased struct {
@@ -80,26 +108,31 @@ type keptReleased struct {
 	Until     time.Time `json:"until,omitzero"`
 }
 
-func (r releasing) kept() keptReleasing {
-	out := keptReleasing{Version: releasingVersion}
-	for _, uid := range slices.Sorted(maps.Keys(r)) {
-		of := r[uid]
+// toKeep is what the next process has to know.
+func (e *Evictor) toKeep() keptReleasing {
+	out := keptReleasing{Version: releasingVersion, Proofs: e.state.Proofs(), Evictions: e.evictions}
+	for _, signal := range slices.Sorted(maps.Keys(e.episodes)) {
+		if ep := e.episodes[signal]; ep.wait > 0 {
+			out.Waits = append(out.Waits, keptWait{signal, ep.wait, ep.until})
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(e.releasing)) {
+		of := e.releasing[uid]
 		out.Pods = append(out.Pods, keptReleased{Namespace: of.pod.Namespace, Name: of.pod.Name, UID: uid, Dying: of.dying, Until: of.until})
 	}
 	return out
 }
 
-// readReleasing reads what an earlier process kept. No release time is longer than one that begins now, whatever became of the clock.
-func readReleasing(file string, now time.Time) (releasing, error) {
-	r := releasing{}
+// readKept reads what an earlier process kept. No time is longer than one that begins now, whatever became of the clock.
+func readKept(file string, now time.Time) (r releasing, kept keptReleasing, err error) {
+	r = releasing{}
 	if file == "" {
-		return r, nil
+		return r, kept, nil
 	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
+		return r, kept, nil
 	}
-	var kept keptReleasing
 	if err == nil {
 		err = json.Unmarshal(text, &kept)
 	}
@@ -107,7 +140,7 @@ func readReleasing(file string, now time.Time) (releasing, error) {
 		err = fmt.Errorf("%s is of version %d, this program reads %d", file, kept.Version, releasingVersion)
 	}
 	if err != nil {
-		return r, fmt.Errorf("read which pods were evicted for a disk: %w", err)
+		return r, keptReleasing{}, fmt.Errorf("read what was evicted before: %w", err)
 	}
 	for _, k := range kept.Pods {
 		if !k.Until.IsZero() && k.Until.After(now.Add(releaseTime)) {
@@ -116,24 +149,32 @@ func readReleasing(file string, now time.Time) (releasing, error) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name, UID: k.UID}}
 		r[k.UID] = &released{pod: pod, dying: k.Dying, until: k.Until}
 	}
-	return r, nil
+	kept.Evictions = slices.DeleteFunc(kept.Evictions, func(at time.Time) bool { return now.Sub(at).Abs() >= time.Minute })
+	for i := range kept.Waits {
+		w := &kept.Waits[i]
+		w.Wait = min(max(w.Wait, 0), pressure.DefaultTransitionPeriod)
+		if last := now.Add(w.Wait); w.Until.After(last) {
+			w.Until = last
+		}
+	}
+	return r, kept, nil
 }
 
 // keep writes them for the next process where they have changed.
 func (e *Evictor) keep() {
-	text, err := json.Marshal(e.releasing.kept())
-	if e.ReleasingFile == "" || e.DryRun || err == nil && string(text) == e.kept {
+	text, err := json.Marshal(e.toKeep())
+	if e.KeptFile == "" || e.DryRun || err == nil && string(text) == e.kept {
 		return
 	}
 	e.kept = string(text)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(e.ReleasingFile), 0o700)
+		err = os.MkdirAll(filepath.Dir(e.KeptFile), 0o700)
 	}
 	if err == nil {
-		err = os.WriteFile(e.ReleasingFile+".new", text, 0o600)
+		err = os.WriteFile(e.KeptFile+".new", text, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(e.ReleasingFile+".new", e.ReleasingFile)
+		err = os.Rename(e.KeptFile+".new", e.KeptFile)
 	}
 	if err != nil {
 		e.Log.Error(err, "failed to note which pods were evicted for a disk, a restart may evict another")

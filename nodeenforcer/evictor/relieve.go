@@ -26,8 +26,13 @@ const pause = 250 * time.Millisecond
 // due says whether to read the pods' usage again, and remembers when that was.
 func (e *Evictor) due(met shortage) bool {
 	now, least := e.Clock.Now(), pause
-	if met.disk {
+	switch {
+	case met.disk:
 		least = diskPause
+	case e.peeks[met.Signal] != nil:
+		least = peekPause
+	case !e.found:
+		least = idle
 	}
 	if last, ok := e.looked[met.Signal]; ok && now.Sub(last).Abs() < least {
 		return false
@@ -47,7 +52,7 @@ type shortage struct {
 // to be watched. What it answers counts in the step after that, and no later.
 func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Met) {
 	var disks []shortage
-	asks := false
+	asks, looked, found := false, false, false
 	for _, met := range mets {
 		short := shortage{met, disk(met.Signal)}
 		due := met.Fresh && e.due(short)
@@ -55,9 +60,14 @@ func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Me
 		case short.disk:
 			disks, asks = append(disks, short), asks || due
 		case due:
-			e.relieve(state, short, e.groupUsage(met.Signal), nil)
+			looked, found = true, e.relieve(state, short, e.groupUsage(met.Signal), nil) || found
 		}
 	}
+	defer func() {
+		if looked {
+			e.found = found
+		}
+	}()
 	if asks {
 		e.disks.Begin(func() diskAnswer { return e.askDisks(ctx) })
 	}
@@ -67,12 +77,12 @@ func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Me
 	}
 	unknown := e.heard(answer)
 	for _, short := range disks {
-		e.relieve(state, short, answer.usage(short.Signal), unknown(short.Signal))
+		looked, found = true, e.relieve(state, short, answer.usage(short.Signal), unknown(short.Signal)) || found
 	}
 }
 
-// relieve evicts as many pods as it takes to free what the threshold needs. unknown is why no pod's usage is known.
-func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknown error) {
+// relieve evicts as many pods as it takes to free what the threshold needs. unknown is why no pod's usage is known. found: a pod was evicted, or is ending.
+func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknown error) (found bool) {
 	var candidates []eviction.Candidate
 	err := unknown
 	if err == nil {
@@ -82,18 +92,89 @@ func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknow
 		e.Log.Error(err, "failed to read the usage of some pods", "signal", met.Signal)
 	}
 	free, flying := e.partition(met, candidates)
-	choice := eviction.Choose(met.Need, free, flying)
-	if outdated(met, choice, free, e.Clock.Now()) {
-		e.Log.V(1).Info("waiting for fresh disk statistics from the kubelet", "signal", met.Signal, "short", choice.Short)
-		choice.Victims = nil
-	}
+	choice := e.choose(state, met, free, flying)
 	victims := slices.Concat(choice.Hasten, choice.Victims)
+	if len(choice.Victims) > 0 && met.Signal != v1alpha1.SignalMemoryStall && !e.onlyWould(state) {
+		e.episodes[met.Signal] = e.episodes[met.Signal].evicted(e.Clock.Now(), met.Need, choice.Victims, candidates, ending(flying))
+	}
 	for _, v := range victims {
 		e.end(state, met, v, leftFor(met.Need, len(victims)))
 	}
 	if len(victims) > 0 && choice.Short > 0 {
 		e.Log.Info("evicting all eligible pods does not reclaim enough", "signal", met.Signal, "short", choice.Short)
 	}
+	return len(victims) > 0 && !e.onlyWould(state) || len(flying) > 0 || e.peeks[met.Signal] != nil
+}
+
+// onlyWould reports whether evictions are only reported.
+func (e *Evictor) onlyWould(state state.State) bool { return e.DryRun || e.observes(state) }
+
+// ending reports whether evictions that were asked for are still under way.
+func ending(flying []eviction.Flight) bool {
+	return slices.ContainsFunc(flying, func(f eviction.Flight) bool { return !f.Leaving && !f.Overdue })
+}
+
+// choose returns which pods to evict now. It notes why no pod is evicted.
+func (e *Evictor) choose(state state.State, met shortage, free []eviction.Candidate, flying []eviction.Flight) eviction.Choice {
+	choice := e.hold(met, eviction.Choose(met.Need, free, flying), free, flying)
+	ep := e.episodes[met.Signal]
+	if ep == nil && !met.disk && met.Signal != v1alpha1.SignalMemoryStall {
+		choice = e.peek(met, choice, free, flying)
+	}
+	if len(choice.Victims) == 0 || e.onlyWould(state) {
+		return choice
+	}
+	ep.leaveOut(e.standing(), flying)
+	switch course, by := ep.course(e.Clock.Now(), met.Need, free, ending(flying), e.thresholds.Transition); course {
+	case growers:
+		if of := eviction.Choose(met.Need, by, flying); len(of.Victims) > 0 {
+			choice = of
+		}
+	case onlyOne:
+		choice.Victims = choice.Victims[:1]
+		e.held[met.Signal] = holdVain
+	case noPod:
+		choice.Victims = nil
+		if !ending(flying) {
+			e.held[met.Signal] = holdVain
+		}
+	case asRanked:
+	}
+	return e.limited(met, choice)
+}
+
+// hold takes back the victims of a choice by which nothing would be won, or not yet.
+func (e *Evictor) hold(met shortage, choice eviction.Choice, free []eviction.Candidate, flying []eviction.Flight) eviction.Choice {
+	delete(e.held, met.Signal)
+	switch {
+	case outdated(met, choice, free, e.Clock.Now()):
+		e.Log.V(1).Info("waiting for fresh disk statistics from the kubelet", "signal", met.Signal, "short", choice.Short)
+		choice.Victims = nil
+	case met.Unproved && choice.Reclaiming+held(met.Signal, free) < met.Threshold-met.Available:
+		e.held[met.Signal], choice.Victims = holdUnusable, nil
+	case len(choice.Victims) == 0 && choice.Short > 0 && len(free) > 0 && !ending(flying) && len(choice.Hasten) == 0:
+		e.held[met.Signal] = holdVain
+	}
+	return choice
+}
+
+// held is what all pods that can be evicted hold together.
+func held(signal v1alpha1.EvictionSignal, free []eviction.Candidate) (sum int64) {
+	for _, r := range eviction.Rank(signal, free) {
+		sum += r.Used
+	}
+	return sum
+}
+
+// limited leaves of a choice as many pods as may be evicted this minute.
+func (e *Evictor) limited(met shortage, choice eviction.Choice) eviction.Choice {
+	now := e.Clock.Now()
+	e.evictions = slices.DeleteFunc(e.evictions, func(at time.Time) bool { return now.Sub(at).Abs() >= time.Minute })
+	if most := max(e.thresholds.PerMinute-len(e.evictions), 0); len(choice.Victims) > most {
+		choice.Victims = choice.Victims[:most]
+		e.held[met.Signal] = holdRate
+	}
+	return choice
 }
 
 // partition separates the candidates that may be chosen from those whose eviction is in flight.
@@ -115,7 +196,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 			if met.disk { // it fills the disk until it ends, and its statistics are stale
 				c.Usage = nil
 			}
-			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s, c.Pod)})
+			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s, c.Pod, met.disk)})
 		}
 	}
 	if met.disk {
@@ -149,23 +230,25 @@ func (e *Evictor) leaving(pod *corev1.Pod, kind eviction.Kind) bool {
 
 // overdue says whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being
 // stopped. One that the API server took late is waited for from the deletion on: now is the pod as it is known.
-func (e *Evictor) overdue(s terminate.VictimStatus, now *corev1.Pod) bool {
-	return s.Refused || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping && !e.leaving(now, s.Kind)
+func (e *Evictor) overdue(s terminate.VictimStatus, now *corev1.Pod, disk bool) bool {
+	return s.Refused || e.asked[s.Pod.UID].overdue(e.Clock.Now(), disk, s.Dying) && !s.Stopping && !e.leaving(now, s.Kind)
 }
 
 // end asks for the termination of one pod. left is how much memory its hooks may be measured by (terminate.Request).
 func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left int64) {
 	grace := eviction.Grace(v.Pod, met.Kind, e.policy)
 	reason := eviction.Reason(eviction.Cause{Need: met.Need, Node: state.Node.Name, GraceSeconds: grace}, v)
-	if e.DryRun {
+	if e.onlyWould(state) {
 		if !e.would[v.Pod.UID] {
 			e.would[v.Pod.UID] = true
 			e.tell("would evict", state, met, v, reason, grace)
+			e.Events.WouldEvict(v.Pod, reason)
+			e.Metrics.WouldEvict(met.Signal)
 		}
 		return
 	}
 	request := terminate.Request{
-		Pod: v.Pod, Path: e.Paths(state)[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
+		Pod: v.Pod, Path: e.Paths(state)[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left, Stale: !state.Live,
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
 	}
 	before := e.standing()[v.Pod.UID]
@@ -176,13 +259,15 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	if met.Kind == eviction.Hard {
 		e.stall.watch = pressure.Busy()
 	}
-	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
+	now := e.Clock.Now()
+	e.asked[v.Pod.UID] = deadline{now, now.Add(terminate.Longest(v.Pod, grace))}
 	if met.disk {
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
 	}
 	if before.Refused && before.Kind == met.Kind { // told when it was tried first
 		return
 	}
+	e.evictions = append(e.evictions, now)
 	e.tell("evicting", state, met, v, reason, grace)
 	e.Events.Evicting(v.Pod, reason)
 }
@@ -191,7 +276,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 func (e *Evictor) tell(event string, state state.State, met shortage, v eviction.Ranked, why string, grace int64) {
 	decisionlog.Log(e.Log, decisionlog.Entry{
 		Event: event, Component: decisionlog.NodeEnforcer, Decision: decisionlog.Evict, Reason: string(met.Signal), Message: why, Policy: state.PolicyName(),
-		Namespace: v.Pod.Namespace, Name: v.Pod.Name, Node: state.Node.Name, DryRun: e.DryRun,
+		Namespace: v.Pod.Namespace, Name: v.Pod.Name, Node: state.Node.Name, DryRun: e.onlyWould(state),
 	}, "kind", met.Kind.Label(), "graceSeconds", grace)
 }
 

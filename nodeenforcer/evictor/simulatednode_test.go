@@ -28,6 +28,7 @@ type simulatedNode struct {
 	kernel *cgrouptest.Fake
 	pods   []*simulatedPod
 	pids   int
+	host   int64 // bytes of memory that no pod uses
 	ledger *ledger.Ledger
 
 	api struct {
@@ -58,8 +59,9 @@ type simulatedPod struct {
 	path    string
 	main    int // its process, and by its number the container: one that is restarted has another id
 	usage   int64
-	grows   int64 // bytes a second
-	obeys   bool  // ends when it gets its stop signal
+	grew    time.Time // when it last did
+	grows   int64     // bytes a second
+	obeys   bool      // ends when it gets its stop signal
 	running bool
 	gone    bool      // its object is
 	planned time.Time // from when on its cgroup is known
@@ -181,6 +183,9 @@ func (n *simulatedNode) grow(p *simulatedPod, moment time.Duration) {
 		limit := int64(0)
 		_, _ = fmt.Sscan(high, &limit)
 		to = min(to, max(limit, p.usage))
+	}
+	if to > p.usage {
+		p.grew = n.now()
 	}
 	p.usage = to
 	n.kernel.SetUsage(p.path, p.usage, 0, 2)

@@ -41,12 +41,16 @@ const (
 // simulation is a node on which everybody does what he likes, and the enforcer that runs on it.
 type simulation struct {
 	*simulatedNode
-	t      *rapid.T
-	dir    string // of the enforcer's files
-	sensor string // of the machine's
+	t interface {
+		Fatalf(format string, args ...any)
+	}
+	draw   *rapid.T // nil: nothing is drawn, and nothing judged
+	dir    string   // of the enforcer's files
+	sensor string   // of the machine's
 	source *statetest.Source
 	names  int
 	steps  int
+	moment time.Duration
 
 	relief     *Evictor
 	terminator *terminate.Terminator
@@ -56,20 +60,10 @@ type simulation struct {
 	end        func()
 }
 
-// The enforcer, a kernel, a kubelet and an API server that fail, and tenants that do what they like: nobody is evicted without need or out of turn, nothing is done that was not promised, and
+// The enforcer, a kernel, a kubelet and an API server that fail, and tenants that do what they like: no pod is evicted without need or out of turn, nothing is done that was not promised, and
 // nothing stays behind. More of it: -rapid.checks=N.
 func TestSimulation(t *testing.T) {
-	proc, _, v2 := statetest.Sensed()
-	dir, sensor := t.TempDir(), statetest.Folder(t, v2)
-	for name, text := range proc {
-		file := filepath.Join(sensor, "proc", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir, sensor := simulatedMachine(t)
 	steps := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		var panicked any
@@ -94,9 +88,27 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d steps of the enforcer", steps)
 }
 
+// simulatedMachine has the folders of a simulation: the enforcer's own, and the machine's.
+func simulatedMachine(t *testing.T) (dir, sensor string) {
+	t.Helper()
+	proc, _, v2 := statetest.Sensed()
+	dir, sensor = t.TempDir(), statetest.Folder(t, v2)
+	for name, text := range proc {
+		file := filepath.Join(sensor, "proc", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, sensor
+}
+
 func newSimulation(t *rapid.T, dir, sensor string) *simulation {
-	s := &simulation{simulatedNode: &simulatedNode{kernel: cgrouptest.NewFake(), ledger: &ledger.Ledger{}}, t: t, dir: dir, sensor: sensor, source: statetest.NewSource()}
+	s := &simulation{simulatedNode: &simulatedNode{kernel: cgrouptest.NewFake(), ledger: &ledger.Ledger{}}, t: t, draw: t, moment: moment, dir: dir, sensor: sensor, source: statetest.NewSource()}
 	s.api.mood, s.kubelet, s.writes = "fine", "fine", "fine"
+	_ = os.Remove(filepath.Join(dir, "releasing")) // of the simulation before
 	s.policy()
 	for range rapid.IntRange(2, 5).Draw(t, "pods") {
 		s.tenant()
@@ -106,18 +118,18 @@ func newSimulation(t *rapid.T, dir, sensor string) *simulation {
 }
 
 func (s *simulation) policy() {
-	soft := rapid.Bool().Draw(s.t, "soft threshold")
+	soft := rapid.Bool().Draw(s.draw, "soft threshold")
 	spec := onMemory("1Gi", "")
 	spec.Hard[0].MinimumReclaim = "100Mi"
 	if soft {
 		spec.Soft = onMemory("", "1536Mi").Soft
 	}
-	s.source.Now = state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: spec}}}
+	s.source.Now = state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Eviction: spec}}}
 }
 
 // tenant starts a pod of any kind.
 func (s *simulation) tenant() {
-	t := s.t
+	t := s.draw
 	s.names++
 	mib := func(name string, of ...int) int64 { return int64(rapid.SampledFrom(of).Draw(t, name)) << 20 }
 	priority := rapid.SampledFrom([]int32{0, 0, 10, 1000, 2_000_000_000}).Draw(t, "priority")
@@ -135,6 +147,7 @@ func (s *simulation) begin() {
 	sensor := &pressure.Sensor{CgroupRoot: s.sensor, ProcRoot: filepath.Join(s.sensor, "proc"), Version: cgroupfile.V2, KubeletRoot: s.dir, ImageRoot: s.dir, Clock: clock.RealClock{}, Aside: atOnce}
 	s.relief = &Evictor{
 		Source: s.source, Cgroups: s.kernel, Sensor: sensor, Terminator: witness{s.terminator, s}, Clock: clock.RealClock{}, Log: logr.Discard(),
+		KeptFile: filepath.Join(s.dir, "releasing"),
 		Paths: func(now state.State) map[types.UID]string {
 			paths := map[types.UID]string{}
 			s.mu.Lock()
@@ -177,7 +190,7 @@ func (w witness) Ask(r terminate.Request) error {
 
 // event is what happens next.
 func (s *simulation) event() {
-	switch what := rapid.SampledFrom([]string{"start", "grow", "grow", "grow", "jump", "moves", "delete", "api", "api", "kubelet", "writes", "crash", "end", "nothing"}).Draw(s.t, "event"); what {
+	switch what := rapid.SampledFrom([]string{"start", "grow", "grow", "grow", "jump", "moves", "delete", "api", "api", "kubelet", "writes", "crash", "end", "host", "nothing"}).Draw(s.draw, "event"); what {
 	case "crash":
 		s.crash()
 		s.begin()
@@ -192,7 +205,7 @@ func (s *simulation) event() {
 
 // change is what is different from now on. A draw panics where rapid has no more of the case, so what is locked is let go in any case.
 func (s *simulation) change(what string) {
-	t := s.t
+	t := s.draw
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var live []*simulatedPod
@@ -212,6 +225,8 @@ func (s *simulation) change(what string) {
 		s.kubelet = rapid.SampledFrom(kubeletMoods).Draw(t, "kubelet")
 	case what == "writes":
 		s.writes = rapid.SampledFrom(writeMoods).Draw(t, "writes")
+	case what == "host":
+		s.host = int64(rapid.SampledFrom([]int{0, 200, 2000, 6500}).Draw(t, "host")) << 20
 	case len(live) == 0:
 	case what == "grow":
 		any().grows = int64(rapid.SampledFrom([]int{-200, 0, 20, 200, 1000}).Draw(t, "grows")) << 20
@@ -232,7 +247,7 @@ func (s *simulation) change(what string) {
 // run lets time pass.
 func (s *simulation) run(d time.Duration) {
 	for end := s.now().Add(d); s.now().Before(end); {
-		s.pass(moment)
+		s.pass(s.moment)
 		s.publish()
 		if !s.now().Before(s.nextStep) {
 			s.step()
@@ -241,7 +256,7 @@ func (s *simulation) run(d time.Duration) {
 		if len(s.broken) > 0 {
 			s.t.Fatalf("%v", s.broken)
 		}
-		time.Sleep(moment)
+		time.Sleep(s.moment)
 	}
 }
 
@@ -261,13 +276,20 @@ func (s *simulation) publish() {
 			now.Pods = pods
 		}
 	})
-	text := fmt.Sprintf("anon %d\nfile 0\ninactive_file 0\n", s.used())
-	if err := os.WriteFile(filepath.Join(s.sensor, "memory.stat"), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
+	// As long as the last one: a file that is truncated again and again keeps the disk busy.
+	text := fmt.Sprintf("anon %020d\nfile 0\ninactive_file 0\n", s.used())
+	file, err := os.OpenFile(filepath.Join(s.sensor, "memory.stat"), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.WriteString(text)
+		_ = file.Close()
+	}
+	if err != nil {
+		s.t.Fatalf("%v", err)
 	}
 }
 
 func (s *simulation) used() (sum int64) {
+	sum = s.host
 	for _, p := range s.pods {
 		sum += p.usage
 	}
@@ -282,7 +304,9 @@ func (s *simulation) step() {
 	s.nextStep = s.now().Add(s.relief.step(context.Background()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.judge(s.asks)
+	if s.draw != nil {
+		m.judge(s.asks)
+	}
 	for _, r := range s.asks {
 		if p := s.byUID(r.Pod.UID); p != nil {
 			p.byEnforcer.asked, p.byEnforcer.hard = s.now(), p.byEnforcer.hard || r.Kind == eviction.Hard
@@ -293,7 +317,7 @@ func (s *simulation) step() {
 // calm has everybody behave, and looks what is left behind.
 func (s *simulation) calm() {
 	s.mu.Lock()
-	s.api.mood, s.api.latency, s.kubelet, s.writes = "fine", time.Millisecond, "fine", "fine"
+	s.api.mood, s.api.latency, s.kubelet, s.writes, s.host = "fine", time.Millisecond, "fine", "fine", 0
 	for _, p := range s.pods {
 		p.grows = min(p.grows, 0)
 	}
@@ -317,9 +341,17 @@ func (s *simulation) calm() {
 	}
 }
 
-// relieved says whether there is enough memory, or nobody who could be evicted.
+// relieved says whether there is enough memory, or nobody who could be evicted: not even all together would be enough, and none of them frees his share.
 func (s *simulation) relieved() bool {
-	return capacity-s.used() >= hardAt || !slices.ContainsFunc(s.pods, func(p *simulatedPod) bool { return !p.gone && p.usage > 0 && evictable(p) })
+	missing, all := hardAt+reclaim-(capacity-s.used()), int64(0)
+	for _, p := range s.pods {
+		if !p.gone && evictable(p) {
+			all += p.usage
+		}
+	}
+	return capacity-s.used() >= hardAt || !slices.ContainsFunc(s.pods, func(p *simulatedPod) bool {
+		return !p.gone && p.usage > 0 && evictable(p) && (all >= missing || p.usage >= missing/20)
+	})
 }
 
 // ended is after an enforcer ended in order: where the kernel let it, nothing is frozen.
@@ -433,7 +465,8 @@ func (m *model) enough(kind eviction.Kind, need int64, victims map[types.UID]*si
 			continue
 		}
 		for v := range maps.Values(victims) {
-			if !m.asked[v.pod.UID] && before(u, v) && sum+maybe < need {
+			tooSmall := m.usage[u.pod.UID] < need/20 // where all together are not enough
+			if !m.asked[v.pod.UID] && before(u, v) && sum+maybe < need && !tooSmall && m.s.now().Sub(v.grew) > eaten {
 				m.s.t.Fatalf("%v are evicted for %d MiB, and it was the turn of %s", names(), need>>20, u.pod.Name)
 			}
 		}

@@ -76,7 +76,7 @@ func (e *Evictor) stopping(state state.State) bool {
 		if at := slices.IndexFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == s.Pod.UID }); at >= 0 {
 			now = state.Pods[at]
 		}
-		if s.Kind == eviction.Hard && !e.overdue(s, now) {
+		if s.Kind == eviction.Hard && !e.overdue(s, now, false) {
 			return true
 		}
 	}

@@ -385,7 +385,7 @@ func TestEvictorLosesTheTrigger(t *testing.T) {
 	})
 }
 
-// A read-only enforcer arms no trigger, which takes a privilege, and says so once. What it measures without one it reports, and evicts nobody.
+// A read-only enforcer arms no trigger, which takes a privilege, and says so once. What it measures without one it reports, and evicts no pod.
 func TestEvictorReadOnly(t *testing.T) {
 	p := victim("p", 0)
 	wants := onStall("", 150*time.Millisecond)

@@ -1,6 +1,7 @@
 package pressure
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -15,12 +16,18 @@ import (
 // only after its threshold was observed to be met for that long.
 const MaxStep = 2 * time.Second
 
+// TrialTime is how long a threshold that is met when it is applied must be met before it is acted upon. Until then the node has the condition alone. Who mistyped a
+// threshold has that long to see it: a policy reaches all of its nodes at once.
+const TrialTime = time.Minute
+
 // State is kept from one step to the next. It is a value: a step does not change the old one. The zero value is the initial state.
 type State struct {
-	last  time.Time
-	seen  map[v1alpha1.EvictionSignal]time.Time // the sample's time at the last step
-	met   map[thresholdKey]progress
-	quiet map[corev1.NodeConditionType]time.Duration // conditions that hold, and for how long no threshold has been met
+	// proved are the highest bounds of thresholds at which they were once not met. A threshold with a higher one is on trial.
+	proved map[thresholdKey]int64
+	last   time.Time
+	seen   map[v1alpha1.EvictionSignal]time.Time // the sample's time at the last step
+	met    map[thresholdKey]progress
+	quiet  map[corev1.NodeConditionType]time.Duration // conditions that hold, and for how long no threshold has been met
 }
 
 type thresholdKey struct {
@@ -28,10 +35,46 @@ type thresholdKey struct {
 	kind   eviction.Kind
 }
 
+// over says whether a threshold is not met any more. need is what is missing with the minimum reclaim, above by how much its bound is passed.
+func (p progress) over(need, above int64) bool {
+	if p.acted {
+		return need <= 0
+	}
+	return above >= 0
+}
+
+// Proof is that a threshold was once not met: more than its bound, in the signal's unit, was available.
+type Proof struct {
+	Signal v1alpha1.EvictionSignal `json:"signal"`
+	Kind   eviction.Kind           `json:"kind"`
+	Bound  int64                   `json:"bound"`
+}
+
+// Proofs are what a later process has to know so that thresholds are not on trial again, in the order of the signals.
+func (s State) Proofs() (proofs []Proof) {
+	for key, bound := range s.proved {
+		proofs = append(proofs, Proof{key.signal, key.kind, bound})
+	}
+	slices.SortFunc(proofs, func(a, b Proof) int { return cmp.Or(cmp.Compare(a.Signal, b.Signal), cmp.Compare(a.Kind, b.Kind)) })
+	return proofs
+}
+
+// Proved is the initial state of a process that an earlier one left proofs.
+func Proved(proofs []Proof) State {
+	s := State{proved: map[thresholdKey]int64{}}
+	for _, p := range proofs {
+		s.proved[thresholdKey{p.Signal, p.Kind}] = p.Bound
+	}
+	return s
+}
+
 // progress of a threshold that is met.
 type progress struct {
 	since time.Duration // for which it was met without pause
 	acted bool          // its grace period has passed: it stays met until the minimum reclaim is free
+	// unproved: it was met when it was applied, or when its bound grew; trial is for how long it is met since then.
+	unproved bool
+	trial    time.Duration
 }
 
 // Verdict is the result of a step.
@@ -58,6 +101,8 @@ type Met struct {
 	For time.Duration
 	// Fresh: the sample is another than at the last step.
 	Fresh bool
+	// Unproved: it was met when it was applied, or when its bound grew, and has been since.
+	Unproved bool
 }
 
 // Step advances to now with what was measured. stall says whether there is a stall that goes on
@@ -65,13 +110,16 @@ type Met struct {
 func (s State) Step(now time.Time, thresholds Thresholds, signals Signals, stall *bool) (State, Verdict) {
 	st := &step{
 		now: now, elapsed: elapsed(s.last, now), old: s,
-		new:      State{last: now, seen: map[v1alpha1.EvictionSignal]time.Time{}, met: map[thresholdKey]progress{}, quiet: map[corev1.NodeConditionType]time.Duration{}},
+		new:      State{last: now, proved: map[thresholdKey]int64{}, seen: map[v1alpha1.EvictionSignal]time.Time{}, met: map[thresholdKey]progress{}, quiet: map[corev1.NodeConditionType]time.Duration{}},
 		observed: map[corev1.NodeConditionType]bool{}, held: map[corev1.NodeConditionType]bool{},
 		known: map[corev1.NodeConditionType]bool{}, unknown: map[corev1.NodeConditionType]bool{},
 	}
 	maps.Copy(st.new.seen, s.seen)
 	for _, t := range thresholds.List {
-		st.threshold(t, signals)
+		if proved, ok := s.proved[thresholdKey{t.Signal, t.Kind}]; ok {
+			st.new.proved[thresholdKey{t.Signal, t.Kind}] = proved
+		}
+		st.threshold(t, signals, thresholds.Immediate)
 	}
 	if thresholds.Stall != nil {
 		st.stall(stall)
@@ -98,11 +146,11 @@ type step struct {
 	observed, held, known, unknown map[corev1.NodeConditionType]bool
 }
 
-func (st *step) threshold(t Threshold, signals Signals) {
+func (st *step) threshold(t Threshold, signals Signals, immediate bool) {
 	key, condition := thresholdKey{t.Signal, t.Kind}, Condition(t.Signal)
 	before, met := st.old.met[key]
-	sample, ok := signals.sample(t.Signal, st.now)
-	if !ok || sample.Capacity <= 0 && (t.Value.Quantity == 0 || t.Reclaim.Percentage > 0) {
+	sample, known := signals.sample(t.Signal, st.now)
+	if !known || sample.Capacity <= 0 && (t.Value.Quantity == 0 || t.Reclaim.Percentage > 0) {
 		st.notKnown(t.Signal, condition)
 		if met {
 			st.new.met[key], st.held[condition] = before, true
@@ -110,27 +158,55 @@ func (st *step) threshold(t Threshold, signals Signals) {
 		return
 	}
 	st.known[condition], st.new.seen[t.Signal] = true, sample.Time
-	bound := t.Value.Of(sample.Capacity)
-	need := bound + t.Reclaim.Of(sample.Capacity) - sample.Available
-	if before.acted && need <= 0 || !before.acted && sample.Available >= bound {
-		return
-	}
 	after := progress{}
 	if met {
 		after.since = before.since + st.elapsed
 	}
-	after.acted = before.acted || after.since >= t.Grace
+	bound, wait := t.Value.Of(sample.Capacity), t.Grace
+	if sample.Available >= bound {
+		st.new.proved[key] = max(st.old.proved[key], bound)
+	} else if st.try(key, bound, &after) && !immediate {
+		bound, wait = st.onTrial(key, bound, sample.Available, t.Grace, after)
+	}
+	need := bound + t.Reclaim.Of(sample.Capacity) - sample.Available
+	if before.over(need, sample.Available-bound) {
+		return
+	}
+	after.acted = after.since >= wait || before.acted && wait == t.Grace
 	st.new.met[key], st.observed[condition] = after, true
 	m := Met{
 		Need: eviction.Need{Signal: t.Signal, Kind: t.Kind, Available: sample.Available, Threshold: bound, Amount: need},
-		For:  after.since, Fresh: !sample.Time.Equal(st.old.seen[t.Signal]),
+		For:  after.since, Fresh: !sample.Time.Equal(st.old.seen[t.Signal]), Unproved: after.unproved && bound != st.old.proved[key],
 	}
 	if after.acted {
 		st.verdict.Due = append(st.verdict.Due, m)
 		return
 	}
 	st.verdict.Waiting = append(st.verdict.Waiting, m)
-	st.wake(t.Grace - after.since)
+	st.wake(wait - after.since)
+}
+
+// try says whether a threshold that is met was never seen unmet with so high a bound, and counts for how long. A capacity that changes a little proves nothing less: that of
+// some file systems (ZFS, btrfs) always does.
+func (st *step) try(key thresholdKey, bound int64, after *progress) bool {
+	proved, ok := st.old.proved[key]
+	after.unproved = !ok || bound-bound/tolerance > proved
+	if before := st.old.met[key]; after.unproved && before.unproved {
+		after.trial = before.trial + st.elapsed
+	}
+	return after.unproved
+}
+
+// onTrial is the bound that counts, and for how long it must be met.
+func (st *step) onTrial(key thresholdKey, bound, available int64, grace time.Duration, after progress) (counts int64, wait time.Duration) {
+	proved, ok := st.old.proved[key]
+	switch {
+	case after.trial >= TrialTime:
+		return bound, grace
+	case ok && available < proved: // the threshold as it was is met as well, and is acted upon
+		return proved, grace
+	}
+	return bound, max(grace, after.since+TrialTime-after.trial)
 }
 
 // stall comes after the hard thresholds on memory and before all others. It keeps no state: while processes stall, the next is found.

@@ -31,8 +31,11 @@ type node struct {
 	stall      *bool
 }
 
+// newNode has thresholds that are acted upon although they are met from the beginning: trials are TestTrial's.
 func newNode(t *testing.T, e *v1alpha1.NodeEviction) *node {
-	return &node{clock: clocktesting.NewFakeClock(start), thresholds: compile(t, e), signals: pressure.Signals{}, stall: new(false)}
+	n := &node{clock: clocktesting.NewFakeClock(start), thresholds: compile(t, e), signals: pressure.Signals{}, stall: new(false)}
+	n.thresholds.Immediate = true
+	return n
 }
 
 // memory is measured now; in MiB.
@@ -115,6 +118,79 @@ func TestHardAndTransition(t *testing.T) {
 	expect(t, n.after(time.Second).memory(100).step(), "MemoryPressure, next 1s")
 	expect(t, n.after(998*time.Millisecond).memory(100).step(), "MemoryPressure, next 2ms")
 	expect(t, n.after(2*time.Millisecond).memory(100).step(), "")
+}
+
+// A threshold that is met when it is applied, or when its bound grows, is acted upon after a minute; one that was once not met at once.
+func TestTrial(t *testing.T) {
+	t.Parallel()
+	with := func(value v1alpha1.ThresholdValue) *v1alpha1.NodeEviction {
+		return &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{hard(v1alpha1.SignalMemoryAvailable, value, "")}, PressureTransitionPeriod: &metav1.Duration{}}
+	}
+	begin := func(value v1alpha1.ThresholdValue) *node {
+		n := newNode(t, with(value))
+		n.thresholds.Immediate = false
+		return n
+	}
+	wait := func(n *node, memory int64, d time.Duration) (said string) {
+		for range d / (2 * time.Second) {
+			said = n.after(2 * time.Second).memory(memory).step()
+		}
+		return said
+	}
+	n := begin("90%")
+	expect(t, n.memory(800).step(), "memory.available waits since 0s, MemoryPressure, next 2s")
+	expect(t, wait(n, 800, 58*time.Second), "memory.available waits since 58s, MemoryPressure, next 2s")
+	expect(t, wait(n, 800, 2*time.Second), "memory.available hard=true need=104857575, MemoryPressure")
+
+	n = begin("100Mi")
+	expect(t, n.memory(800).step(), "")
+	expect(t, n.after(time.Second).memory(90).step(), "memory.available hard=true need=10Mi, MemoryPressure")
+
+	// It is not met for a moment, and never on trial again, in a later process either.
+	n = begin("500Mi")
+	expect(t, n.memory(400).step(), "memory.available waits since 0s, MemoryPressure, next 2s")
+	expect(t, n.after(time.Second).memory(500).step(), "")
+	expect(t, n.after(time.Second).memory(400).step(), "memory.available hard=true need=100Mi, MemoryPressure")
+	later := begin("500Mi")
+	later.state = pressure.Proved(n.state.Proofs())
+	expect(t, later.memory(400).step(), "memory.available hard=true need=100Mi, MemoryPressure")
+
+	// Raised while it is not met: on trial, but where the lower one is met as well that one counts.
+	raise := func(to v1alpha1.ThresholdValue) { n.thresholds.List = compile(t, with(to)).List }
+	n = begin("100Mi")
+	n.memory(800).step()
+	raise("900Mi")
+	expect(t, n.after(time.Second).memory(800).step(), "memory.available waits since 0s, MemoryPressure, next 2s")
+	expect(t, n.after(time.Second).memory(90).step(), "memory.available hard=true need=10Mi, MemoryPressure")
+	expect(t, n.after(time.Second).memory(800).step(), "memory.available waits since 2s, MemoryPressure, next 2s")
+	expect(t, wait(n, 800, 58*time.Second), "memory.available hard=true need=100Mi, MemoryPressure")
+	// Raised while the lower one is met.
+	n = begin("100Mi")
+	n.memory(800).step()
+	expect(t, wait(n, 90, 2*time.Minute), "memory.available hard=true need=10Mi, MemoryPressure")
+	raise("900Mi")
+	expect(t, n.after(time.Second).memory(110).step(), "memory.available waits since 1m59s, MemoryPressure, next 2s")
+	// Lowered: it was proved by more.
+	raise("95Mi")
+	expect(t, n.after(time.Second).memory(90).step(), "memory.available hard=true need=5Mi, MemoryPressure")
+	// Taken away and given again: new.
+	n.thresholds.List = nil
+	n.after(time.Second).memory(90).step()
+	raise("95Mi")
+	expect(t, n.after(time.Second).memory(90).step(), "memory.available waits since 0s, MemoryPressure, next 2s")
+
+	// A capacity that changes by less than a fiftieth is the same one.
+	n = begin("50%")
+	n.memory(501).step()
+	n.signals[v1alpha1.SignalMemoryAvailable] = pressure.Sample{Available: 490 * mib, Capacity: 1010 * mib, Time: n.clock.Now()}
+	expect(t, n.step(), "memory.available hard=true need=15Mi seen, MemoryPressure")
+	n.signals[v1alpha1.SignalMemoryAvailable] = pressure.Sample{Available: 490 * mib, Capacity: 2000 * mib, Time: n.clock.Now()}
+	expect(t, n.step(), "memory.available hard=true need=10Mi seen, MemoryPressure")
+
+	// A clock that jumps does not end a trial, and a gap counts for two seconds.
+	n = begin("90%")
+	n.memory(800).step()
+	expect(t, n.after(time.Hour).memory(800).step(), "memory.available waits since 2s, MemoryPressure, next 2s")
 }
 
 func TestSoftGrace(t *testing.T) {
@@ -298,7 +374,10 @@ func TestNextIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		grace := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "grace"))
 		transition := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "transition"))
-		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: pressure.Amount{Quantity: 100}, Grace: grace}}, Transition: transition}
+		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: pressure.Amount{Quantity: 100}, Grace: grace}}, Transition: transition, Immediate: rapid.Bool().Draw(t, "immediate")}
+		if !th.Immediate {
+			grace = max(grace, pressure.TrialTime)
+		}
 		now, state, turns := start, pressure.State{}, 0
 		run := func(available int64, done func(pressure.Verdict) bool) time.Duration {
 			began := now

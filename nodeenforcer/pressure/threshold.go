@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ type Thresholds struct {
 	Stall *Stall
 	// Transition is how long a condition lasts after the last threshold was met.
 	Transition time.Duration
+	// Immediate: a threshold that is met when it is applied is acted upon at once (State).
+	Immediate bool
+	// PerMinute is how many pods are evicted in a minute at most.
+	PerMinute int
 }
 
 // Threshold is met while less than Value is left of a signal.
@@ -64,6 +69,9 @@ func (a Amount) Of(capacity int64) int64 {
 	return int64(float64(capacity) * float64(a.Percentage))
 }
 
+// DefaultPerMinute is the CRD's default of maxEvictionsPerMinute, which a policy from a file may lack.
+const DefaultPerMinute = 10
+
 // signals are those that thresholds can be on, in the order in which they are acted upon: memory first, as the kubelet does
 // (byEvictionPriority, pkg/kubelet/eviction/helpers.go, 1.36.3), then processes, without which nothing else can be done.
 func signals() []v1alpha1.EvictionSignal {
@@ -81,12 +89,21 @@ func signals() []v1alpha1.EvictionSignal {
 // rules, since a policy may come from a file. A threshold of 0, 0% or 100% is ignored, as by the kubelet (parseThresholdStatement,
 // pkg/kubelet/eviction/helpers.go, 1.36.3), which however refuses 0.
 func Compile(e *v1alpha1.NodeEviction) (Thresholds, error) {
-	out := Thresholds{Transition: DefaultTransitionPeriod}
+	out := Thresholds{Transition: DefaultTransitionPeriod, PerMinute: DefaultPerMinute}
 	if e == nil {
 		return out, nil
 	}
 	c := compiler{}
 	at := field.NewPath("spec", "eviction")
+	out.Immediate = e.EvictImmediately
+	if n := e.MaxEvictionsPerMinute; n != nil {
+		if out.PerMinute = int(*n); out.PerMinute < 1 {
+			c.errs = append(c.errs, field.Invalid(at.Child("maxEvictionsPerMinute"), *n, "must be at least 1"))
+		}
+	}
+	if modes := []v1alpha1.EvictionMode{v1alpha1.EvictionModeEvict, v1alpha1.EvictionModeObserve}; e.Mode != "" && !slices.Contains(modes, e.Mode) {
+		c.errs = append(c.errs, field.NotSupported(at.Child("mode"), e.Mode, modes))
+	}
 	hard, soft := map[v1alpha1.EvictionSignal]Threshold{}, map[v1alpha1.EvictionSignal]Threshold{}
 	for i, t := range e.Hard {
 		c.threshold(hard, t, Threshold{Kind: eviction.Hard}, at.Child("hard").Index(i))

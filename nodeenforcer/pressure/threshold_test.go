@@ -54,12 +54,12 @@ func TestCompile(t *testing.T) {
 			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Soft, Value: pressure.Amount{Quantity: gi / 2}, Grace: time.Minute},
 		},
 		Stall:      &pressure.Stall{Kind: v1alpha1.StallSome, Stall: 100 * time.Millisecond, Window: time.Second},
-		Transition: time.Minute,
+		Transition: time.Minute, PerMinute: 10,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(pressure.Thresholds{Transition: 5 * time.Minute}, compile(t, nil)); diff != "" {
+	if diff := cmp.Diff(pressure.Thresholds{Transition: 5 * time.Minute, PerMinute: 10}, compile(t, nil)); diff != "" {
 		t.Errorf("no policy (-want +got):\n%s", diff)
 	}
 }
@@ -95,6 +95,8 @@ func TestCompileNamesTheField(t *testing.T) {
 		{&v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{hard(v1alpha1.SignalPIDAvailable, "1", "x")}}, "spec.eviction.hard[0].minimumReclaim"},
 		{&v1alpha1.NodeEviction{Soft: []v1alpha1.SoftEvictionThreshold{soft(v1alpha1.SignalPIDAvailable, "1", "", -1)}}, "spec.eviction.soft[0].gracePeriod"},
 		{&v1alpha1.NodeEviction{PressureTransitionPeriod: &metav1.Duration{Duration: -1}}, "spec.eviction.pressureTransitionPeriod"},
+		{&v1alpha1.NodeEviction{MaxEvictionsPerMinute: new(int32(0))}, "spec.eviction.maxEvictionsPerMinute"},
+		{&v1alpha1.NodeEviction{Mode: "Never"}, "spec.eviction.mode"},
 		{stall("All", 1, time.Second), "spec.eviction.memoryStall.kind"},
 		{stall("", time.Second, time.Second), "spec.eviction.memoryStall.stall"},
 		{stall("", 0, time.Second), "spec.eviction.memoryStall.stall"},

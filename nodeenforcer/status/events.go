@@ -67,6 +67,16 @@ func (e *Events) Evicting(p *corev1.Pod, reason string) {
 	e.tell(podReference(p), corev1.EventTypeWarning, "Evicted", "Evict", reason)
 }
 
+// WouldEvict records that a pod would be evicted, if the NodePolicy's eviction were not in mode Observe.
+func (e *Events) WouldEvict(p *corev1.Pod, reason string) {
+	e.tell(podReference(p), corev1.EventTypeNormal, "WouldEvict", "Observe", "Not evicted, in mode Observe. "+reason)
+}
+
+// Held records why no pod is evicted though a threshold is met.
+func (e *Events) Held(node *corev1.Node, reason, message string) {
+	e.tell(nodeReference(node), corev1.EventTypeWarning, reason, "Observe", message)
+}
+
 // Pressure records the resources under pressure, sorted; empty: that the pressure is over.
 func (e *Events) Pressure(node *corev1.Node, short []string, message string) {
 	if len(short) == 0 {

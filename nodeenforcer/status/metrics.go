@@ -49,6 +49,7 @@ type Metrics struct {
 	known     *prometheus.GaugeVec
 	steps     *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
+	would     *prometheus.CounterVec
 	*counters
 
 	// The series as last set, by label. Only the evictor uses them.
@@ -115,7 +116,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
 		}, []string{"kind", "step"}),
 	}
-	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.refused, m.pressure, m.known, m.steps, m.latency)
+	m.would = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "podgrace_node_would_evict_total", Help: "Pods that would have been evicted, if the NodePolicy's eviction were not in mode Observe, by signal. A pod is counted once while thresholds are met.",
+	}, []string{"signal"})
+	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.refused, m.pressure, m.known, m.steps, m.latency, m.would)
 	for _, u := range []unit{inBytes, inInodes, inProcesses} {
 		m.available[u] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is available of each signal with a threshold, in " + string(u) + ".",
@@ -186,6 +190,13 @@ func (m *Metrics) ObserveRefused(tooOld, unknown bool) {
 			value = 1
 		}
 		m.refused.WithLabelValues(reason).Set(value)
+	}
+}
+
+// WouldEvict counts a pod that would be evicted for a signal.
+func (m *Metrics) WouldEvict(signal v1alpha1.EvictionSignal) {
+	if m != nil {
+		m.would.WithLabelValues(string(signal)).Inc()
 	}
 }
 

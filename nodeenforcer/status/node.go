@@ -36,6 +36,8 @@ type NodeStatus struct {
 	Pressure []string
 	// Message says which thresholds are met, for people.
 	Message string
+	// Untainted: the Node gets no taint, because the policy only observes.
+	Untainted bool
 	// Unenforced is why a file does not hold its planned value; empty: all do.
 	Unenforced string
 	// Unusable is what was given and cannot be used, which is no drift; empty: nothing.
@@ -51,7 +53,7 @@ func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) 
 	before := node.DeepCopy()
 	if !s.PressureUnknown {
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == enforcement.TaintPressure })
-		if len(s.Pressure) > 0 {
+		if len(s.Pressure) > 0 && !s.Untainted {
 			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: enforcement.TaintPressure, Value: strings.Join(s.Pressure, "-"), Effect: corev1.TaintEffectNoSchedule})
 		}
 		setCondition(node, condition(enforcement.NodeConditionPressure, len(s.Pressure) > 0, "PressureFree", "UnderPressure", "no threshold of the NodePolicy is met", s.Message), now)
@@ -307,6 +309,11 @@ func (k *NodeUpdater) SetMemoryProtector(p enforcement.MemoryProtector) {
 // SetPressure sets the resources under pressure, sorted; empty: no pressure.
 func (k *NodeUpdater) SetPressure(short []string, message string) {
 	k.set(func(s *NodeStatus) { s.Pressure, s.Message, s.PressureUnknown = slices.Clone(short), message, false })
+}
+
+// SetUntainted sets whether the Node gets no taint under pressure.
+func (k *NodeUpdater) SetUntainted(untainted bool) {
+	k.set(func(s *NodeStatus) { s.Untainted = untainted })
 }
 
 // Status is what the Node is to report.

@@ -129,13 +129,30 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
+// Where a policy only observes, the Node has the condition and loses the taint.
+func TestUntainted(t *testing.T) {
+	var node corev1.Node
+	under := NodeStatus{EnforcedUnknown: true, Pressure: []string{"memory"}}
+	under.apply(&node, statetest.LongAgo)
+	if len(node.Spec.Taints) != 1 {
+		t.Fatalf("taints %v", node.Spec.Taints)
+	}
+	under.Untainted = true
+	under.apply(&node, statetest.LongAgo)
+	if c := node.Status.Conditions[0]; len(node.Spec.Taints) != 0 || c.Status != corev1.ConditionTrue {
+		t.Errorf("taints %v, condition %v", node.Spec.Taints, c)
+	}
+}
+
 // If nothing is written, both conditions are False and the reason says why.
 func TestUnwritten(t *testing.T) {
 	policy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
 		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
 	}
 	evicts := policy(v1alpha1.NodeModeObserve)
-	evicts.Spec.Eviction = &v1alpha1.NodeEviction{}
+	evicts.Spec.Eviction = &v1alpha1.NodeEviction{Mode: v1alpha1.EvictionModeEvict}
+	observes := policy(v1alpha1.NodeModeObserve)
+	observes.Spec.Eviction = &v1alpha1.NodeEviction{}
 	const install = ", and the node enforcer is installed read-only (set nodeEnforcer.mode=Enforce with Helm, or add the component nodeenforcer-enforce with kustomize)"
 	for name, tc := range map[string]struct {
 		policy            *v1alpha1.NodePolicy
@@ -155,6 +172,7 @@ func TestUnwritten(t *testing.T) {
 		"set, without a policy":     {nil, v1alpha1.NodeModeTune, false, false, ""},
 		"Tune, read-only":           {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, true, false, "ReadOnly: NodePolicy workers asks for mode Tune" + install},
 		"Repair, read-only, guess":  {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeObserve, true, true, "ReadOnly: NodePolicy workers asks for mode Repair" + install},
+		"Observe evicts no pod":     {observes, v1alpha1.NodeModeObserve, true, false, "ObserveOnly: NodePolicy workers is in mode Observe"},
 		"evict, read-only":          {evicts, v1alpha1.NodeModeObserve, true, false, "ReadOnly: NodePolicy workers asks for evictions" + install},
 		"Tune, kubelet not known":   {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, false, true, "KubeletConfigUnknown: the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults"},
 		"Tune, not permitted there": {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, false, false, "ObserveOnly: the node enforcer runs in mode Observe"},

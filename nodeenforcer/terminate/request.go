@@ -26,6 +26,8 @@ type Request struct {
 	Contain bool
 	// Left in bytes is how much of the node's memory its hooks may be measured by (Slack); less than 0: not known.
 	Left int64
+	// Stale: the pod may have changed since it was seen, by somebody who stops it. It is not frozen then.
+	Stale bool
 	// Message for the pod's condition DisruptionTarget: what was short.
 	Message string
 }
@@ -45,7 +47,7 @@ func (r *Request) validate() error {
 // asked is the request as the state machine takes it.
 func (r *Request) asked() Asked {
 	grace := max(r.GraceSeconds, graceperiod.PodFloor)
-	return Asked{Kind: r.Kind, GraceSeconds: grace, Kubelet: KubeletTime(r.Pod, grace), Contain: r.Contain, Slack: Slack(r.Pod, r.Left), Freeze: freezable(r.Pod), Room: room(r.Left)}
+	return Asked{Kind: r.Kind, GraceSeconds: grace, Kubelet: KubeletTime(r.Pod, grace), Contain: r.Contain, Slack: Slack(r.Pod, r.Left), Freeze: !r.Stale && freezable(r.Pod), Room: room(r.Left)}
 }
 
 // Ref identifies a pod by name and UID.

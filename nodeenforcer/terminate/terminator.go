@@ -143,6 +143,8 @@ type VictimStatus struct {
 	Contained bool
 	// Dying: the API server accepted the deletion, or there is none and its containers are being stopped.
 	Dying bool
+	// Ended: its termination has begun, and none of its containers has a process any more. The sandbox may have one for longer.
+	Ended bool
 	// Stopping: the local sequence is stopping its containers, and they may still end in time: it is worth waiting for their memory.
 	Stopping bool
 	// Refused by a disruption budget or the API server: nothing is done unless it is asked for again. RefusedFor is how long not to.

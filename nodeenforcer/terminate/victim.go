@@ -167,6 +167,7 @@ func (v *victim) standing() (VictimStatus, bool) {
 	if s.awaits() {
 		st.Kind = eviction.Soft
 	}
+	st.Ended = st.Dying && s.sight.seen && !s.sight.blind && len(s.local.containers) == 0
 	st.Stopping = s.stopping(v.t.now())
 	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {

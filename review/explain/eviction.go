@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
@@ -104,7 +105,7 @@ func (v *view) meansOrder(e Eviction) string {
 	switch p := v.in.NodePolicy; {
 	case v.in.NodePolicyUnknown, p == nil && v.pod.Spec.NodeName == "":
 		by = "Whether the node enforcer evicts is not known"
-	case p != nil && p.Eviction != nil:
+	case p != nil && enforcement.Evicts(p):
 		by = fmt.Sprintf("The node enforcer evicts (NodePolicy %s)", v.in.NodePolicyName)
 		return fmt.Sprintf("%s; between pods of one priority the higher eviction order goes first: it has %d of 100", by, e.Order)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/policy"
@@ -105,7 +106,7 @@ func (v *view) evictionGrace(pod *corev1.Pod) []string {
 		return nil
 	}
 	policy, by := (*v1alpha1.NodeEviction)(nil), "A hard eviction by the kubelet"
-	if p := v.in.NodePolicy; p != nil && p.Eviction != nil {
+	if p := v.in.NodePolicy; p != nil && enforcement.Evicts(p) {
 		policy, by = p.Eviction, "A hard eviction"
 	}
 	text := fmt.Sprintf("%s leaves it %s, preStop included, and at least %s after SIGTERM", by, seconds(eviction.Grace(pod, eviction.Hard, policy)), seconds(graceperiod.ContainerFloor))

@@ -105,7 +105,7 @@ func TestGrace(t *testing.T) {
 		})}, explain.OriginCluster, []string{"A failed liveness probe gives app 90 s, longer than a delete"}},
 		"node enforcer": {[]option{func(in *explain.Input) {
 			in.NodePolicyName = "n"
-			in.NodePolicy = &v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{HardGracePeriodSeconds: new(int64(3)), MaxPodGracePeriodSeconds: new(int64(12))}}
+			in.NodePolicy = &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Eviction: &v1alpha1.NodeEviction{HardGracePeriodSeconds: new(int64(3)), MaxPodGracePeriodSeconds: new(int64(12))}}
 		}}, explain.OriginCluster, []string{"A hard eviction leaves it 3 s", "a soft one 12 s (NodePolicy n)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestEviction(t *testing.T) {
 		"static":             {[]option{annotated(corev1.MirrorPodAnnotationKey, "h")}, 0, 0, "static pod", "never evicted"},
 		"order, kubelet":     {[]option{annotated(v1alpha1.AnnotationEnforcement, `{"eviction":{"order":7}}`)}, 0, 0, "", "its eviction order of 7 counts for nothing to the kubelet"},
 		"order, enforcer": {[]option{annotated(v1alpha1.AnnotationEnforcement, `{"eviction":{"order":7}}`), func(in *explain.Input) {
-			in.NodePolicy = &v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{}}
+			in.NodePolicy = &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Eviction: &v1alpha1.NodeEviction{}}
 		}}, 0, 0, "", "it has 7 of 100"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (recorded) Recover(context.Context, func(terminating types.UID) bool) error
 func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.Pod, asked recorded) {
 	t.Helper()
 	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	policy := &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{
+	policy := &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Eviction: &v1alpha1.NodeEviction{
 		MemoryStall: &v1alpha1.MemoryStall{Kind: v1alpha1.StallSome, Stall: metav1.Duration{Duration: stall}, Window: metav1.Duration{Duration: window}},
 	}}}
 	asked = make(recorded, 100) // so that nobody waits for the test
