@@ -17,9 +17,6 @@ const (
 	readEvery = 2 * time.Second
 	// attemptEvery is how far attempts are apart at least; from the second time round all agents on it is the attempt's timeout, where that is longer.
 	attemptEvery = 10 * time.Second
-	// hush is for how long the fencer must not have heard of a node whose machine is said to be off: a node that runs is heard of every 10 s, so that an agent whose address
-	// leads to another machine is found out, and what the node sent last has arrived.
-	hush = leaseLasts
 )
 
 // act takes an attempt further: it reads the power, orders it off, and reads it until it was off twice.
@@ -212,13 +209,13 @@ func (a *attempt) order(last Read) {
 		a.over("NodeReturned", "node %s was heard of again, and by %s nothing has come of it yet (%s): nothing is released. An order that was given before may still be carried out", name, a.who(), last.said())
 	case a.heard() && a.elapsed() >= a.timeout:
 		a.fail("node "+name+" was heard of again, so that its power is not ordered off; "+last.said(), false)
-	case a.agent.Storage != nil && a.silent() < hush: // as where a person asks for it, or this fencer has begun to lead
-		if a.elapsed() >= a.timeout+hush {
+	case a.agent.Storage != nil && a.silent() < a.hush(): // as where a person asks for it, or this fencer has begun to lead
+		if a.elapsed() >= a.timeout+a.hush() {
 			a.runs("its storage is not revoked")
 			return
 		}
-		a.wait("%s revokes the storage of node %s once the fencer itself has not heard of it for %s", a.who(), name, hush)
-		a.next.After = hush - a.silent()
+		a.wait("%s revokes the storage of node %s once the fencer itself has not heard of it for %s", a.who(), name, a.hush())
+		a.next.After = a.hush() - a.silent()
 	case a.heard():
 		a.read("node "+name+" was heard of again: the power is not ordered off, only read; "+last.said(), readEvery)
 	default:
@@ -278,15 +275,15 @@ func (a *attempt) off() {
 		a.fail(fmt.Sprintf("%s says that the machine of node %s is off, by evidence of the class %s, which the policy did not accept from it", a.who(), name, class), true)
 	case class == v1alpha1.EvidenceStorageRevoked != (a.agent.Storage != nil):
 		a.fail(fmt.Sprintf("%s gives evidence of the class %s, which is none of its type", a.who(), class), true)
-	case !a.unheardSince(last) && a.elapsed() >= a.timeout+hush:
+	case !a.unheardSince(last) && a.elapsed() >= a.timeout+a.hush():
 		a.stillHeard()
 	case last.Began.Led-first.At.Led < readBackGap || !a.unheardSince(last):
 		a.read(a.words().done+"; it is read once more", readBackGap)
 	case a.agent.Storage != nil && a.facts.unfencing(a.agent.Storage.CIDRs) != "":
 		a.read("NetworkFence "+a.facts.unfencing(a.agent.Storage.CIDRs)+" says Unfenced for the same address; it is read once more", readEvery)
-	case silent < hush:
-		a.wait("of node %s %s; it waits until the fencer itself has not heard of the node for %s", name, a.words().done, hush)
-		a.next.After = hush - silent
+	case silent < a.hush():
+		a.wait("of node %s %s; it waits until the fencer itself has not heard of the node for %s", name, a.words().done, a.hush())
+		a.next.After = a.hush() - silent
 	default:
 		sign := a.fence.Status.Target.LastSign
 		if n := a.facts.bootSeen(a.fence.Spec.Node.BootID); n != nil {
@@ -308,6 +305,10 @@ func (a *attempt) counted() (since time.Duration, heard bool) {
 	}
 	return a.facts.Now.Led, false
 }
+
+// hush is for how long the fencer must not have heard of a node whose machine is said to be off: a node that runs is heard of four times while its Lease lasts, so that an agent
+// whose address leads to another machine is found out, and what the node sent last has arrived.
+func (a *attempt) hush() time.Duration { return a.facts.node(a.fence.Spec.Node.Name).lease() }
 
 func (a *attempt) silent() time.Duration {
 	since, _ := a.counted()

@@ -48,7 +48,7 @@ func healthOf(f *Facts) *health {
 		}
 		h.nodes++
 		z.nodes++
-		if !n.Ready || n.Silent >= leaseLasts || fenced[n.Name] {
+		if !n.Ready || n.quiet() || fenced[n.Name] {
 			h.add(n)
 		}
 	}

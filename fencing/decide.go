@@ -65,7 +65,8 @@ func (c *candidate) byPerson() bool {
 	return c.fence != nil && c.fence.Spec.Reason == v1alpha1.FenceRequested
 }
 
-func (c *candidate) silentFor() time.Duration { return silentFor(c.own) }
+// silentFor is the policy's, and never less than the node's Lease lasts.
+func (c *candidate) silentFor() time.Duration { return max(silentFor(c.own), c.node.lease()) }
 
 func silentFor(p *Policy) time.Duration {
 	if p == nil || p.Spec.SilentFor.Duration <= 0 {
@@ -260,7 +261,7 @@ func Foresee(fence *v1alpha1.Fence, policies Policies, facts Facts) Verdict {
 		n := &facts.Nodes[i]
 		n.Live, n.Heard, n.Silent = true, n.Ready, 0
 		if !n.Ready {
-			n.Silent = leaseLasts
+			n.Silent = n.lease()
 		}
 	}
 	for _, v := range Decide(policies, facts) {

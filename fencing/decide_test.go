@@ -230,11 +230,34 @@ func TestSilentForLongEnough(t *testing.T) {
 		"a paused fencer":  func(w *world) { w.pass(time.Hour) },
 		"watches were cut": func(w *world) { w.silence.Restart(w.moment().Led); w.passAll(5) },
 		"silentFor is 2m":  func(w *world) { w.policies[0].Spec.SilentFor.Duration = 2 * time.Minute },
+		"its Lease lasts":  func(w *world) { w.machines[1].Lease = 200 * time.Second },
 	} {
 		w := silentWorld()
 		change(w)
 		if got := fencing.Decide(w.policies, w.facts()); len(got) > 0 {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestLongLeases: nodes whose Leases last longer are heard of more seldom, and are not silent between two renewals.
+func TestLongLeases(t *testing.T) {
+	t.Parallel()
+	for lease, want := range map[time.Duration]fencing.Do{0: fencing.DoWait, 200 * time.Second: fencing.DoFence} {
+		w := newWorld(7)
+		w.passAll(2)
+		for _, m := range w.machines[2:] {
+			m.linked, m.Lease = false, lease
+		}
+		w.machines[1].linked = false
+		w.passAll(9)
+		for _, v := range fencing.Decide(w.policies, w.facts()) {
+			if v.Node.Name == w.machines[1].Name && v.Do != want {
+				t.Errorf("Leases of %s: %+v", lease, v)
+			}
+			if v.Node.Name != w.machines[1].Name && lease > 0 {
+				t.Errorf("a node with a Lease of %s is judged: %+v", lease, v)
+			}
 		}
 	}
 }

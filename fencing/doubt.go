@@ -34,7 +34,7 @@ func doubted(f *Facts) *doubt {
 	}
 	fresh := 0
 	for i := range f.Nodes {
-		if n := &f.Nodes[i]; n.Heard && n.Silent < leaseLasts {
+		if n := &f.Nodes[i]; n.Heard && !n.quiet() {
 			fresh++
 		}
 	}
@@ -72,7 +72,7 @@ func zonesOf(nodes []Node) []zone {
 			zones = append(zones, zone{name: n.Zone})
 		}
 		zones[j].nodes++
-		if !n.Ready || n.Silent >= leaseLasts {
+		if !n.Ready || n.quiet() {
 			zones[j].notOK++
 		}
 	}

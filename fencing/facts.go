@@ -23,10 +23,6 @@ const (
 	TaintValue = "podgrace-fence"
 )
 
-// leaseLasts is how long a kubelet's Lease lasts (pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds, 1.36.3), which it renews every 10 s
-// (pkg/kubelet/kubelet.go nodeLeaseRenewIntervalFraction).
-const leaseLasts = 40 * time.Second
-
 // Moment is a point in time.
 type Moment struct {
 	// Led is for how long the fencer has led, by its monotonic clock. All decisions go by it.
@@ -102,6 +98,8 @@ type Node struct {
 	Sign string
 	// LastRenewal of its Lease, by its own clock.
 	LastRenewal *metav1.MicroTime
+	// Lease is how long its Lease lasts (guard.LeaseLasts); 0: guard.DefaultLease.
+	Lease time.Duration
 	// Heartbeat is when it was last heard of as the removal guard reckons it (guard.Node.Heartbeat), by which what is confirmed is void later. Nothing is decided by it.
 	Heartbeat time.Time
 	// ConfirmOff is its annotation of that name. Taint is the value of its taint out-of-service; nil: it has none.
@@ -137,6 +135,17 @@ type Node struct {
 	AttachedKnown bool
 }
 
+// lease is for how long the node may be unheard of while it is well.
+func (n *Node) lease() time.Duration {
+	if n == nil {
+		return guard.DefaultLease
+	}
+	return cmp.Or(n.Lease, guard.DefaultLease)
+}
+
+// quiet reports whether the fencer has not heard of the node for as long as its Lease lasts.
+func (n *Node) quiet() bool { return n.Silent >= n.lease() }
+
 // Boot is which boot of which Node it is.
 func (n *Node) Boot() v1alpha1.BootReference {
 	return v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: n.BootID}
@@ -149,7 +158,7 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease) Node {
 		Name: known.Name, UID: known.UID, BootID: known.BootID, Ready: known.Ready, SystemUUID: n.Status.NodeInfo.SystemUUID, ProviderID: n.Spec.ProviderID,
 		Zone: cmp.Or(n.Labels[corev1.LabelTopologyZone], n.Labels[corev1.LabelFailureDomainBetaZone]), Labels: n.Labels,
 		ControlPlane: controlPlane(n), Deleting: n.DeletionTimestamp != nil, Maintenance: maintenance(n),
-		Sign: guard.ConfirmOff(n, lease), Heartbeat: known.Heartbeat, ConfirmOff: n.Annotations[guard.AnnotationConfirmOff],
+		Sign: guard.ConfirmOff(n, lease), Heartbeat: known.Heartbeat, Lease: known.Lease, ConfirmOff: n.Annotations[guard.AnnotationConfirmOff],
 	}
 	for i, c := range n.Status.Conditions {
 		if c.Type == ConditionPartitioned {

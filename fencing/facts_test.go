@@ -82,10 +82,10 @@ func TestNodeOf(t *testing.T) {
 		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Value: "by hand"}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: fencing.ConditionPartitioned, Status: corev1.ConditionFalse}}
 	})
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: corev1.NamespaceNodeLease}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: corev1.NamespaceNodeLease}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed, LeaseDurationSeconds: new(int32(80))}}
 	want := fencing.Node{
 		Name: "n1", UID: "u1", BootID: "b1", SystemUUID: "s1", ProviderID: "p1", Zone: "a", Labels: n.Labels, Ready: true, Deleting: true,
-		Sign: guard.ConfirmOff(n, lease), LastRenewal: &renewed, Heartbeat: began, ConfirmOff: "confirmed", Taint: new("by hand"), Partitioned: &n.Status.Conditions[1],
+		Sign: guard.ConfirmOff(n, lease), LastRenewal: &renewed, Heartbeat: began, Lease: 80 * time.Second, ConfirmOff: "confirmed", Taint: new("by hand"), Partitioned: &n.Status.Conditions[1],
 	}
 	if d := cmp.Diff(want, fencing.NodeOf(n, lease)); d != "" {
 		t.Error(d)

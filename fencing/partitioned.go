@@ -53,7 +53,7 @@ func Conditions(policies Policies, facts Facts, verdicts []Verdict) []Condition 
 	for i := range facts.Nodes {
 		n := &facts.Nodes[i]
 		own, _ := policies.Of(n)
-		c, ok := conditionOf(n, n.Silent >= silentFor(own), &facts, doubt, said[n.Name])
+		c, ok := conditionOf(n, n.Silent >= max(silentFor(own), n.lease()), &facts, doubt, said[n.Name])
 		if !ok {
 			continue
 		}
@@ -82,7 +82,7 @@ func conditionOf(n *Node, silent bool, f *Facts, doubt *doubt, said string) (c C
 		return Condition{Status: corev1.ConditionTrue, Reason: PartitionedZone, Message: doubt.message + "; " + since}, true
 	case silent:
 		return Condition{Status: corev1.ConditionTrue, Reason: PartitionedSilent, Message: since}, true
-	case n.Partitioned != nil && n.Heard && n.Silent < leaseLasts:
+	case n.Partitioned != nil && n.Heard && !n.quiet():
 		return Condition{Status: corev1.ConditionFalse, Reason: PartitionedReturned, Message: "the node is heard of"}, true
 	}
 	return c, false

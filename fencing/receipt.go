@@ -101,7 +101,7 @@ func (f *Facts) contradicts(r *v1alpha1.FenceReceipt) *Node {
 		return nil
 	case r.Spec.LastSign != "" && heardSince(r.Spec.LastSign, n.Sign):
 		return n
-	case r.Spec.LastSign == "" && n.Ready && n.Heard && n.Silent < leaseLasts: // made by a person, without it
+	case r.Spec.LastSign == "" && n.Ready && n.Heard && !n.quiet(): // made by a person, without it
 		return n
 	}
 	return nil

@@ -29,7 +29,7 @@ type recorded struct {
 // silent changes nothing here.
 func (a *Addresses) Note(n *Node) {
 	was, known := a.nodes[n.UID]
-	if !n.Ready || !n.Heard || n.Silent >= leaseLasts || n.BootID == "" || known && !heardSince(was.sign, n.Sign) {
+	if !n.Ready || !n.Heard || n.quiet() || n.BootID == "" || known && !heardSince(was.sign, n.Sign) {
 		return
 	}
 	if a.nodes == nil {

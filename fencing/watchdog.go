@@ -94,7 +94,7 @@ func (a *attempt) reckon() {
 		a.fail(fmt.Sprintf("the policy did not accept the evidence WatchdogExpired from %s", a.who()), true)
 	case a.heard():
 		a.over("NodeReturned", "node %s was heard of again, and its watchdog is fed: nothing is released", name)
-	case heard && silent < leaseLasts && a.elapsed() >= a.timeout && a.other() == 0: // a person asked for it
+	case heard && silent < n.lease() && a.elapsed() >= a.timeout && a.other() == 0: // a person asked for it
 		a.over("FenceRefused", "node %s is heard of, and its watchdog resets it only where it is not: no agent of its policy can power it off. Power it off by hand: kubectl podgrace confirm node/%s", name, name)
 	case silent < after:
 		a.await(fmt.Sprintf("%s waits until the fencer itself has not heard of node %s for %s: by then its watchdog (%s) has reset it", a.who(), name, after.Round(time.Second), n.SelfFence.Watchdog), after-silent,

@@ -13,9 +13,22 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// silence is how long a node must not have renewed its lease to count as silent: the duration of a kubelet's lease
-// (pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds, 1.36.3).
-const silence = 40 * time.Second
+const (
+	// DefaultLease is how long a kubelet's Lease lasts by default (pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds, 1.36.3). It renews the Lease each
+	// quarter of that time (pkg/kubelet/kubelet.go nodeLeaseRenewIntervalFraction).
+	DefaultLease = 40 * time.Second
+	// longestLease bounds what a Lease may say of itself: a node must not keep others from seeing that it is silent.
+	longestLease = 10 * time.Minute
+)
+
+// LeaseLasts returns how long a node's Lease lasts, as the Lease itself says (nodeLeaseDurationSeconds of the kubelet's configuration), from 40 seconds to 10 minutes. A node
+// that has not renewed its Lease for that long is silent.
+func LeaseLasts(lease *coordinationv1.Lease) time.Duration {
+	if lease == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return DefaultLease
+	}
+	return min(max(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, DefaultLease), longestLease)
+}
 
 // NodeState says whether a node exists.
 type NodeState int
@@ -41,6 +54,8 @@ type Node struct {
 	// Heartbeat is when its kubelet was last heard of: by its own clock or by that of the API server which received it, whichever is later,
 	// so that a kubelet whose clock is behind is not taken for a silent one; zero: never.
 	Heartbeat time.Time
+	// Lease is how long its Lease lasts (LeaseLasts); 0: DefaultLease.
+	Lease time.Duration
 	// OutOfService: it has the taint.
 	OutOfService bool
 	// InUse is status.volumesInUse: the volumes that may be mounted there, by its kubelet's last status.
@@ -53,7 +68,7 @@ type Node struct {
 
 // NodeOf is the Node of a Node object and its lease, which may be nil.
 func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
-	node := Node{Name: n.Name, State: NodePresent, UID: n.UID, BootID: n.Status.NodeInfo.BootID, InUse: n.Status.VolumesInUse}
+	node := Node{Name: n.Name, State: NodePresent, UID: n.UID, BootID: n.Status.NodeInfo.BootID, InUse: n.Status.VolumesInUse, Lease: LeaseLasts(lease)}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			node.Ready = c.Status == corev1.ConditionTrue
@@ -112,8 +127,10 @@ func (n Node) uses(v Volume) bool {
 	return slices.Contains(n.InUse, v.UniqueName)
 }
 
-// Silent says whether the last heartbeat is longer ago than a lease lasts.
-func (n Node) Silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silence }
+// Silent reports whether the last heartbeat is longer ago than the node's Lease lasts.
+func (n Node) Silent(now time.Time) bool {
+	return now.Sub(n.Heartbeat) > cmp.Or(n.Lease, DefaultLease)
+}
 
 // nodeStopped allows removals of pods and volumes of a node that is known to have stopped, and of the node.
 func nodeStopped(_ Request, facts Facts) *Decision {

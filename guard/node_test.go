@@ -55,6 +55,11 @@ func renewed(ago time.Duration) nodeOption {
 	}
 }
 
+// lasts is how long the lease says that it lasts, in seconds.
+func lasts(seconds int32) nodeOption {
+	return func(s *asStored) { s.lease.Spec.LeaseDurationSeconds = &seconds }
+}
+
 func noLease(s *asStored) { s.lease = nil }
 
 func off(text string) nodeOption {
@@ -133,12 +138,18 @@ func TestNodeOf(t *testing.T) {
 		{"no bootID: it never said so much as hello", silentNode(func(s *asStored) { s.node.Status.NodeInfo.BootID = "" }, offNow), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"silent for longer than that", silentNode(says(corev1.ConditionUnknown, time.Hour), renewed(40*time.Second+1), offNow), guard.Node{Heartbeat: ago(40*time.Second + 1), ConfirmedOff: true}},
 
+		{"silent for less than its own lease lasts", silentNode(says(corev1.ConditionUnknown, time.Hour), renewed(200*time.Second), lasts(200), offNow), guard.Node{Heartbeat: ago(200 * time.Second), Lease: 200 * time.Second}},
+		{"silent for longer than its own lease lasts", silentNode(says(corev1.ConditionUnknown, time.Hour), renewed(201*time.Second), lasts(200), offNow), guard.Node{Heartbeat: ago(201 * time.Second), Lease: 200 * time.Second, ConfirmedOff: true}},
+		{"a lease of a second lasts as long as the default one", silentNode(says(corev1.ConditionUnknown, time.Hour), renewed(30*time.Second), lasts(1), offNow), guard.Node{Heartbeat: ago(30 * time.Second)}},
+		{"a lease for ever lasts ten minutes", silentNode(says(corev1.ConditionUnknown, time.Hour), renewed(10*time.Minute+1), lasts(1<<30), offNow), guard.Node{Heartbeat: ago(10*time.Minute + 1), Lease: 10 * time.Minute, ConfirmedOff: true}},
+
 		{"our clock jumped back: its heartbeat is of the future", silentNode(offNow, clock(-time.Hour)), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"our clock jumped forward: a ready node stays ready", silentNode(says(corev1.ConditionTrue, 0), renewed(0), offNow, clock(24*time.Hour)), guard.Node{Ready: true, Heartbeat: now}},
 		{"our clock jumped forward: silence alone confirms nothing", silentNode(says(corev1.ConditionFalse, 0), renewed(0), clock(24*time.Hour)), guard.Node{Heartbeat: now}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			tt.want.Lease = max(tt.want.Lease, guard.DefaultLease)
 			tt.want.LastSign = guard.ConfirmOff(tt.node.node, tt.node.lease)
 			tt.want.Name, tt.want.State, tt.want.UID, tt.want.BootID = "n1", guard.NodePresent, tt.node.node.UID, tt.node.node.Status.NodeInfo.BootID
 			if diff := cmp.Diff(tt.want, tt.node.read()); diff != "" {

@@ -181,6 +181,9 @@ func whereabouts(name string, facts Facts) string {
 	case n.Heartbeat.IsZero():
 		return name + " (not ready, never heard of)"
 	case !n.Silent(facts.Now):
+		if n.Lease > DefaultLease {
+			return fmt.Sprintf("%s (not ready, but heard of at %s, and its Lease lasts %s)", name, n.Heartbeat.UTC().Format(clock), n.Lease)
+		}
 		return fmt.Sprintf("%s (not ready, but heard of at %s)", name, n.Heartbeat.UTC().Format(clock))
 	}
 	return fmt.Sprintf("%s (not ready, silent since %s ago)", name, since(n.Heartbeat, facts.Now))

@@ -56,11 +56,12 @@ type FencePolicySpec struct {
 	// +optional
 	// +kubebuilder:default=Show
 	Mode FenceMode `json:"mode"`
-	// SilentFor is how long the fencer itself must not have seen a renewal of the node's Lease, at least 60s, which is longer than a Lease lasts (40s).
-	// It counts from when the fencer began to lead, whatever the Lease says.
+	// SilentFor is how long the fencer itself must not have seen a renewal of the node's Lease, at least 60s. A node whose own
+	// Lease lasts longer (nodeLeaseDurationSeconds of its kubelet, up to 10m) is silent only after that time.
+	// The fencer counts by its own clock, from when it began to lead.
 	// +optional
 	// +kubebuilder:default="90s"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('60s') && duration(self) <= duration('24h')",message="silentFor must be from 60s, which is longer than a node's Lease lasts, to 24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('60s') && duration(self) <= duration('24h')",message="silentFor must be from 60s, which is longer than a node's Lease lasts by default, to 24h"
 	SilentFor metav1.Duration `json:"silentFor"`
 	// JustifiedBy says which pods are worth a fence. Absent: each protected pod that has waited as long as it tolerates an unreachable node.
 	// +optional

@@ -20,12 +20,13 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
 )
 
 const (
-	// suspect is the silence from which on a node is read live: what a kubelet's Lease lasts.
-	suspect = 40 * time.Second
+	// suspect is the silence from which on a node is read live, however long its own Lease lasts.
+	suspect = guard.DefaultLease
 	// liveNodes is how many silent nodes are read live in a round, beside those that Fences and receipts are for. Where there are more they take turns.
 	liveNodes = 20
 	// rememberedNodes is of how many silent nodes it is kept from turn to turn which pods they have. Where there are more, those whose turn it is not are unknown.

@@ -23,7 +23,7 @@ func JudgeNode(f NodeFacts) Judgement {
 	case n.BootID == "":
 		return Judgement{Refused, fmt.Sprintf("node %s has never reported a boot ID: a confirmation could not be bound to this boot.", n.Name)}
 	case !f.silent():
-		return Judgement{Refused, fmt.Sprintf("node %s is not off: its kubelet was heard of %s. It must have been silent for more than 40s.", n.Name, ago(n.Heartbeat, f.Now))}
+		return Judgement{Refused, fmt.Sprintf("node %s is not off: its kubelet was heard of %s. It must have been silent for more than %s, as long as its Lease lasts.", n.Name, ago(n.Heartbeat, f.Now), n.Lease)}
 	case len(f.Missing) > 0:
 		return Judgement{NotPermitted, fmt.Sprintf("%s may not confirm this, and lacks: %s.", f.User, f.missing())}
 	case n.ConfirmedOff:
