@@ -59,7 +59,7 @@ type simulatedPod struct {
 	path    string
 	main    int // its process, and by its number the container: one that is restarted has another id
 	usage   int64
-	grew    time.Time // when it last did
+	grew    time.Time // when it last did, or was started
 	grows   int64     // bytes a second
 	obeys   bool      // ends when it gets its stop signal
 	running bool
@@ -95,7 +95,7 @@ func (n *simulatedNode) breaks(format string, args ...any) {
 
 // start makes a pod.
 func (n *simulatedNode) start(name string, priority int32, request, usage, grows int64, obeys bool, hook time.Duration) {
-	p := &simulatedPod{pod: victim(name, priority), usage: usage, grows: grows, obeys: obeys, running: true, hook: hook}
+	p := &simulatedPod{pod: victim(name, priority), usage: usage, grew: n.now(), grows: grows, obeys: obeys, running: true, hook: hook}
 	p.pod.UID = types.UID(fmt.Sprintf("%s-%d", name, n.pids))
 	c := &p.pod.Spec.Containers[0]
 	if request > 0 {

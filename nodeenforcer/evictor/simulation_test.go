@@ -110,10 +110,11 @@ func newSimulation(t *rapid.T, dir, sensor string) *simulation {
 	s.api.mood, s.kubelet, s.writes = "fine", "fine", "fine"
 	_ = os.Remove(filepath.Join(dir, "releasing")) // of the simulation before
 	s.policy()
+	s.begin()
+	s.run(2 * moment) // the thresholds are not met when they are applied
 	for range rapid.IntRange(2, 5).Draw(t, "pods") {
 		s.tenant()
 	}
-	s.begin()
 	return s
 }
 
