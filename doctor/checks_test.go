@@ -588,6 +588,9 @@ func TestFindings(t *testing.T) {
 		"a NodePolicy that is newer": {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers", ManagedFields: []metav1.ManagedFieldsEntry{{
 			APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:later":{}}}`),
 		}}}})}, []string{"warning node-policies: spec.later: written, and not read"}},
+		"a kernel that panics": {false, []change{nodes(func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "PodgraceEnforced", Status: corev1.ConditionFalse, Reason: "ObserveOnly", Message: "no NodePolicy selects the node; the kernel: vm.panic_on_oom is 1, not 0: the node panics"})
+		})}, []string{"warning enforced: a parameter of the kernel is not as the kubelet sets it: vm.panic_on_oom is 1, not 0"}},
 		"a NodePolicy of 90%": {false, []change{has(&v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{
 			Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: "90%"}},
 		}}})}, []string{"warning node-policies: eviction.hard memory.available of 90% is more than half of the capacity"}},

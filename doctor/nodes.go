@@ -218,15 +218,26 @@ func outOfService(s *Snapshot) []Finding {
 // enforced: what the node enforcers have written into their Nodes. That an enforcer only observes is as its policy asks.
 func enforced(s *Snapshot) []Finding {
 	by := map[corev1.NodeCondition][]string{} // by reason and message
+	kernels := map[string][]string{}
 	for _, n := range s.Nodes {
 		for _, c := range n.Status.Conditions {
 			if c.Type == enforcement.NodeConditionEnforced && c.Status == corev1.ConditionFalse && c.Reason != enforcement.ReasonObserveOnly {
-				key := corev1.NodeCondition{Reason: c.Reason, Message: c.Message}
+				message, _, _ := strings.Cut(c.Message, enforcement.KernelChanged)
+				key := corev1.NodeCondition{Reason: c.Reason, Message: message}
 				by[key] = append(by[key], n.Name)
+			}
+			if _, kernel, ok := strings.Cut(c.Message, enforcement.KernelChanged); ok && c.Type == enforcement.NodeConditionEnforced {
+				kernels[kernel] = append(kernels[kernel], n.Name)
 			}
 		}
 	}
 	var found []Finding
+	for _, kernel := range slices.Sorted(maps.Keys(kernels)) {
+		found = append(found, ofNodes(kernels[kernel], Finding{
+			Severity: Warning, Message: "a parameter of the kernel is not as the kubelet sets it: " + console.OneLine(kernel),
+			Remedy: "find out what sets it (sysctl.d, tuned, a privileged pod), and have it leave the kubelet's value",
+		})...)
+	}
 	for _, c := range slices.SortedFunc(maps.Keys(by), func(a, b corev1.NodeCondition) int { return cmp.Compare(a.Message, b.Message) }) {
 		f := Finding{
 			Severity: Warning, Message: fmt.Sprintf("the condition %s says that cgroups are not as planned: %s", enforcement.NodeConditionEnforced, console.OneLine(c.Message)),

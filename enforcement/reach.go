@@ -15,6 +15,9 @@ import (
 // enforcer only observes. The node enforcer alone writes it: a Node without it has no enforcer.
 const NodeConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
 
+// KernelChanged is in the message of NodeConditionEnforced before the kernel's parameters that are not as the kubelet sets them.
+const KernelChanged = "; the kernel: "
+
 // NodeConditionPressure of a Node is True while the node is under pressure by its NodePolicy's thresholds.
 const NodeConditionPressure corev1.NodeConditionType = "PodgracePressure"
 

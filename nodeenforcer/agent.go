@@ -158,6 +158,7 @@ func (a *Agent) reportPlan(state state.State, tree *plan.Tree) {
 	}
 	a.unusable = now
 	a.Status.SetUnusable(status.Unusable(tree))
+	a.Status.SetKernel(status.Kernel(tree))
 }
 
 // countClasses are the kernel's statistics of all pods and of the QoS classes. Those that can't be read are left out: the round told why.

@@ -70,6 +70,7 @@ func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree
 		b.noteNode("%s", n)
 	}
 	b.noteContradictions()
+	b.noteKernel()
 	if b.rooted() {
 		b.members = b.active(pods)
 		b.protect()

@@ -8,11 +8,36 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
+
+// The plan names each parameter of the kernel that is not as the kubelet sets it, and what a kubelet would do about it. What is not known is no difference.
+func TestNotesOnTheKernel(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		have    map[string]int64
+		kubelet *kubeletconfigv1beta1.KubeletConfiguration
+		want    string
+	}{
+		"as the kubelet":   {have: map[string]int64{"vm.overcommit_memory": 1, "vm.panic_on_oom": 0, "kernel.panic": 10, "kernel.panic_on_oops": 1}},
+		"not known":        {},
+		"two are not":      {have: map[string]int64{"vm.overcommit_memory": 2, "vm.panic_on_oom": 1}, want: "vm.overcommit_memory is 2, not 1: the kernel may refuse memory to a process within its limits; the kubelet sets it when it starts\nvm.panic_on_oom is 1, not 0: the node panics when memory runs out, where one process would have been killed; the kubelet sets it when it starts"},
+		"a strict kubelet": {have: map[string]int64{"kernel.panic": 0, "kernel.panic_on_oops": 0}, kubelet: &kubeletconfigv1beta1.KubeletConfiguration{ProtectKernelDefaults: true}, want: "kernel.panic is 0, not 10: a node that panics restarts at another time, or stays down if it is 0; the kubelet does not start again (protectKernelDefaults)\nkernel.panic_on_oops is 0, not 1: a node goes on after a fault of its kernel, in an unknown state; the kubelet does not start again (protectKernelDefaults)"},
+	} {
+		tree := plan.Build(plan.Node{Version: cgroupfile.V2, KubeletVersion: "v1.36.3", Kernel: tt.have, Kubelet: tt.kubelet}, nil, nil)
+		var got []string
+		for _, n := range tree.OfKernel() {
+			got = append(got, n.Message)
+		}
+		if strings.Join(got, "\n") != tt.want {
+			t.Errorf("%s: %s", name, strings.Join(got, "\n"))
+		}
+	}
+}
 
 // The plan warns about thresholds above half of the node, also where the kubelet's configuration is not known. A pod of another operating system, which the kubelet rejects, has
 // no cgroup.

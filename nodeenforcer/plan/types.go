@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,8 @@ type Node struct {
 	Capacity corev1.ResourceList
 	// PIDs is the number of processes that the kernel allows: the lower of pid_max and threads-max. 0: unknown.
 	PIDs int64
+	// Kernel is what the machine's KernelParameters are, by name; those that are missing are not known.
+	Kernel map[string]int64
 	// Kubelet is its configuration, as read from its /configz; nil: unknown, then its defaults and the policy's reservations
 	// count.
 	Kubelet *kubeletconfigv1beta1.KubeletConfiguration
@@ -135,6 +138,8 @@ type Note struct {
 	Message string
 	// Unusable: what somebody gave can't be used at all, as opposed to what is bounded or has no effect.
 	Unusable bool
+	// Kernel: about a parameter of the node's kernel.
+	Kernel bool
 	// Protection: about the node, and it holds for each of its pods whose memory is protected.
 	Protection bool
 }
@@ -148,6 +153,11 @@ func (t *Tree) Unusable() []Note {
 		}
 	}
 	return all
+}
+
+// OfKernel are the notes about the kernel's parameters.
+func (t *Tree) OfKernel() []Note {
+	return slices.DeleteFunc(slices.Clone(t.Notes), func(n Note) bool { return !n.Kernel })
 }
 
 // String names the pod.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,12 +47,25 @@ func (m Machine) Node(s State) plan.Node {
 		if pids, err := cgroup.MaxPIDs(m.ProcRoot); err == nil {
 			n.PIDs = pids
 		}
+		n.Kernel = kernelParameters(m.ProcRoot)
 	}
 	if m.KubeletRoot != "" {
 		n.CPUs = readState(m.KubeletRoot, "cpu_manager_state", plan.ParseCPUManagerState)
 		n.Memory = readState(m.KubeletRoot, "memory_manager_state", plan.ParseMemoryManagerState)
 	}
 	return n
+}
+
+// kernelParameters are those that can be read: they are the machine's own, in a container too.
+func kernelParameters(procRoot string) map[string]int64 {
+	have := map[string]int64{}
+	for _, p := range plan.KernelParameters() {
+		text, err := os.ReadFile(filepath.Join(procRoot, "sys", strings.ReplaceAll(p.Name, ".", "/")))
+		if n, unread := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && unread == nil {
+			have[p.Name] = n
+		}
+	}
+	return have
 }
 
 // known is what is read from no file that could be slow.

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,12 +19,15 @@ import (
 )
 
 func TestMachineNode(t *testing.T) {
-	proc := statetest.Folder(t, map[string]string{"sys/kernel/pid_max": "32768\n", "sys/kernel/threads-max": "9000\n"})
+	proc := statetest.Folder(t, map[string]string{"sys/kernel/pid_max": "32768\n", "sys/kernel/threads-max": "9000\n", "sys/vm/overcommit_memory": "2\n", "sys/kernel/panic": "-1\n", "sys/kernel/panic_on_oops": "many"})
 	kubelet := statetest.Folder(t, map[string]string{"cpu_manager_state": `{"policyName":"none","defaultCpuSet":"","checksum":0}`, "memory_manager_state": `{"policyName":"None","machineState":{}}`})
 	known := state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Capacity: statetest.Capacity(), NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.35.1", Swap: &corev1.NodeSwapStatus{Capacity: new(int64(7))}}}}}
 	n := state.Machine{ProcRoot: proc, KubeletRoot: kubelet, Version: cgroupfile.V1}.Node(known)
 	if n.Name != "n" || n.PIDs != 9000 || n.CPUs == nil || n.CPUs.PolicyName != "none" || n.Memory == nil || n.Memory.PolicyName != "None" || n.KubeletVersion != "v1.35.1" || n.Swap != 7 || n.Version != cgroupfile.V1 || n.PageSize != int64(os.Getpagesize()) || n.Kubelet != nil {
 		t.Errorf("got %+v", n)
+	}
+	if want := map[string]int64{"vm.overcommit_memory": 2, "kernel.panic": -1}; !maps.Equal(n.Kernel, want) {
+		t.Errorf("the kernel's parameters are %v", n.Kernel)
 	}
 	// Of another machine nothing is read, and what can't be read is not known.
 	for name, m := range map[string]state.Machine{

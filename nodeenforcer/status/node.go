@@ -42,6 +42,8 @@ type NodeStatus struct {
 	Unenforced string
 	// Unusable is what was given and cannot be used, which is no drift; empty: nothing.
 	Unusable string
+	// Kernel is which of the kernel's parameters are not as the kubelet sets them; empty: all are.
+	Kernel string
 	// Unwritten is why nothing that policies ask for is written; zero: it is.
 	Unwritten Unwritten
 	// MemoryProtector says who protects memory; empty: it is not known, and the Node keeps the condition that it has.
@@ -79,6 +81,9 @@ func (s NodeStatus) enforced() corev1.NodeCondition {
 	}
 	if s.Unusable != "" {
 		c.Message += "; not used: " + s.Unusable
+	}
+	if s.Kernel != "" {
+		c.Message += enforcement.KernelChanged + s.Kernel
 	}
 	return c
 }
@@ -147,6 +152,9 @@ func Unenforced(r repair.Round) string {
 
 // Unusable is what was given and cannot be used; empty: nothing.
 func Unusable(tree *plan.Tree) string { return told(tree.Unusable()) }
+
+// Kernel is which of the kernel's parameters are not as the kubelet sets them; empty: all are, as far as they are known.
+func Kernel(tree *plan.Tree) string { return told(tree.OfKernel()) }
 
 // Unwritten is why nothing that policies ask for is written on a node, as a condition's reason and in words. The zero value: it is written.
 type Unwritten struct{ Reason, Why string }
@@ -294,6 +302,11 @@ func (k *NodeUpdater) SetEnforced(unless string) {
 // SetUnusable sets what was given and cannot be used; empty: nothing.
 func (k *NodeUpdater) SetUnusable(what string) {
 	k.set(func(s *NodeStatus) { s.Unusable = what })
+}
+
+// SetKernel sets which of the kernel's parameters are not as the kubelet sets them; empty: all are.
+func (k *NodeUpdater) SetKernel(what string) {
+	k.set(func(s *NodeStatus) { s.Kernel = what })
 }
 
 // SetUnwritten sets why nothing that policies ask for is written; zero: it is.

@@ -144,6 +144,21 @@ func TestUntainted(t *testing.T) {
 	}
 }
 
+// The condition names the kernel's parameters that are not as the kubelet sets them, whatever is written.
+func TestKernelInTheCondition(t *testing.T) {
+	tree := &plan.Tree{Notes: []plan.Note{{Message: "other"}, {Message: "vm.panic_on_oom is 1, not 0", Kernel: true}, {Message: "kernel.panic is 0, not 10", Kernel: true}}}
+	for _, unwritten := range []Unwritten{{}, {Reason: "ObserveOnly", Why: "w"}} {
+		var node corev1.Node
+		NodeStatus{PressureUnknown: true, Kernel: Kernel(tree), Unwritten: unwritten}.apply(&node, statetest.LongAgo)
+		if got := node.Status.Conditions[0].Message; !strings.HasSuffix(got, "; the kernel: vm.panic_on_oom is 1, not 0 (and 1 more)") {
+			t.Errorf("%+v: %q", unwritten, got)
+		}
+	}
+	if got := Kernel(&plan.Tree{Notes: tree.Notes[:1]}); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 // If nothing is written, both conditions are False and the reason says why.
 func TestUnwritten(t *testing.T) {
 	policy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
