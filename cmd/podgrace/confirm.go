@@ -28,7 +28,7 @@ pod only, not for one of the same name that comes after it. To confirm it takes
 the verb force-delete on pods of group podgrace.dev.
 
 A node: its pods and volumes may then be moved. It is refused while the node is
-ready or was heard of in the last 40s, and void as soon as it is heard of again.
+ready or was heard of while its Lease lasts (40s, by default), and void as soon as it is heard of again.
 
 Exit codes: 0 confirmed, or not needed, or with --dry-run: it could be
             1 not confirmed: declined, refused, not permitted, failed

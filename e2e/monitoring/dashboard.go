@@ -130,6 +130,7 @@ func rows() []section {
 				{`sum by (instance) (increase(podgrace_node_given_up_files_total{cluster=~"$cluster", instance=~"$node"}[$__rate_interval]))`, "given up {{instance}}"},
 			}, nil},
 			{"Steps of evictions", lines, number, false, node("kind step", "sum by (kind, step) (increase(podgrace_node_eviction_steps_total{%s}[$__rate_interval]))"), nil},
+			{"Pods that would be evicted, in mode Observe", lines, number, false, node("signal", "sum by (signal) (increase(podgrace_node_would_evict_total{%s}[$__rate_interval]))"), nil},
 			{"From the decision to the end, 99 of 100", lines, seconds, false, node("kind", `histogram_quantile(0.99, sum by (le, kind) (rate(podgrace_node_eviction_seconds_bucket{step="Gone", %s}[$__rate_interval])))`), nil},
 			{"Cgroups in the plan, by level", lines, number, false, node("level", "sum by (level) (podgrace_node_cgroups{%s})"), nil},
 			{"Nodes that are not enforced, and why", state, number, false, node("instance reason", "max by (instance, reason) (podgrace_node_refused{%s})"), nil},

@@ -125,7 +125,9 @@ func TestEvictorWaitsForTheDisk(t *testing.T) {
 	s.wait(releaseTime - 16*time.Second)
 	s.want("while its space is not free", "hog")
 	s.wait(4 * time.Second)
-	s.want("when it should be", "hog", "small")
+	s.want("when it should be, and it helped nothing", "hog")
+	s.wait(vainWait + 2*time.Second)
+	s.want("after a wait", "hog", "small")
 	if len(s.releasing) != 1 {
 		t.Errorf("it remembers %v", s.releasing)
 	}

@@ -1,7 +1,6 @@
 package evictor
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -20,8 +19,9 @@ type episode struct {
 	available int64
 	// used is what each pod used then, and frees what the victims did.
 	used, frees map[types.UID]int64
-	// judged: it is known what these evictions brought.
-	judged bool
+	// judged: it is known what these evictions brought. missing is what still had to be freed then.
+	judged  bool
+	missing int64
 	// wait is how long no pod is evicted after evictions in vain, and until when. It doubles.
 	wait  time.Duration
 	until time.Time
@@ -36,6 +36,8 @@ const (
 	vainWait = 10 * time.Second
 	// grewShare: a pod is among those that use up what others free if it grew by at least a quarter of what the pod did that grew most.
 	grewShare = 4
+	// leastGrowth: pods that grow by less than a twentieth of the threshold are not why it is met.
+	leastGrowth = 20
 )
 
 // course is what is done about a threshold that is met.
@@ -49,36 +51,46 @@ const (
 )
 
 // course decides, from what the last evictions brought. It returns the growers with that course. flying: some of these evictions are still ending; longest bounds a wait.
-func (ep *episode) course(now time.Time, need eviction.Need, free []eviction.Candidate, flying bool, longest time.Duration) (course, []eviction.Candidate) {
+func (ep *episode) course(now time.Time, met shortage, free []eviction.Candidate, flying bool, longest time.Duration) (course, []eviction.Candidate) {
 	if ep == nil {
 		return asRanked, nil
 	}
-	freed, recent := ep.freed(), now.Sub(ep.last) < eaten
-	grew, by := ep.grew(need.Signal, free)
-	if recent && freed > 0 && grew >= freed || ep.wait > 0 && grew >= max(need.Amount, 1) {
+	if ep.used == nil { // an earlier process knew
+		ep.used, ep.missing = usedBy(met.Signal, free), met.Amount
+	}
+	freed, recent := ep.freed(), now.Sub(ep.last) < eatenIn(met)
+	grew, by := ep.grew(met.Signal, free)
+	if recent && freed > 0 && grew >= freed || ep.wait > 0 && grew >= max(met.Amount-ep.missing, met.Threshold/leastGrowth, 1) {
 		if len(by) > 0 {
 			return growers, by
 		}
 		return asRanked, nil // those that grew have requested it
 	}
-	open := recent && !ep.judged
 	if flying {
 		// If what is left falls, and the pods don't grow by that, more evictions would not help before these are over.
-		if fell := ep.available - need.Available; ep.wait > 0 || open && fell > 2*grew {
+		if fell := ep.available - met.Available; ep.wait > 0 || recent && !ep.judged && fell > 2*grew {
 			return noPod, nil
 		}
 		return asRanked, nil
 	}
-	if open {
-		ep.judge(now, need.Available-ep.available, freed, longest)
+	if !ep.judged {
+		ep.judge(now, met.Need, freed, longest)
 	}
-	ep.judged = true
 	return ep.waits(now), nil
 }
 
+// eatenIn is for how long the growth of others counts as what used up the space that an eviction freed.
+func eatenIn(met shortage) time.Duration {
+	if met.disk {
+		return releaseTime + diskStatsAge
+	}
+	return eaten
+}
+
 // judge has evictions in vain be followed by a wait.
-func (ep *episode) judge(now time.Time, gained, freed int64, longest time.Duration) {
-	if freed > 0 && gained < freed/2 {
+func (ep *episode) judge(now time.Time, need eviction.Need, freed int64, longest time.Duration) {
+	ep.judged, ep.missing = true, need.Amount
+	if gained := need.Available - ep.available; freed > 0 && gained < freed/2 {
 		ep.wait = min(max(2*ep.wait, vainWait), max(longest, vainWait))
 		ep.until = now.Add(ep.wait)
 	}
@@ -103,8 +115,8 @@ func (ep *episode) waits(now time.Time) course {
 	return onlyOne
 }
 
-// leaveOut forgets victims that freed nothing because they were not evicted: the API server refused that, or they do not end.
-func (ep *episode) leaveOut(standing map[types.UID]terminate.VictimStatus, flying []eviction.Flight) {
+// leaveOut forgets victims that freed nothing because they were not evicted: the API server refused or did not answer, the eviction was withdrawn, or they do not end.
+func (ep *episode) leaveOut(standing map[types.UID]terminate.VictimStatus, flying []eviction.Flight, free []eviction.Candidate) {
 	if ep == nil {
 		return
 	}
@@ -114,21 +126,26 @@ func (ep *episode) leaveOut(standing map[types.UID]terminate.VictimStatus, flyin
 			delete(ep.frees, f.Pod.UID)
 		}
 	}
+	for _, c := range free {
+		if c.Pod.DeletionTimestamp == nil {
+			delete(ep.frees, c.Pod.UID)
+		}
+	}
 }
 
 // grew is by how much the pods grew since the last evictions, and which of them did most of that and use more than they requested.
 func (ep *episode) grew(signal v1alpha1.EvictionSignal, free []eviction.Candidate) (sum int64, by []eviction.Candidate) {
-	if ep.used == nil { // an earlier process knew
-		return 0, nil
-	}
 	growth := map[types.UID]int64{}
 	most := int64(0)
 	for _, r := range eviction.Rank(signal, free) {
-		d := r.Used - ep.used[r.Pod.UID]
-		if !r.Known || d <= 0 {
+		if !r.Known {
 			continue
 		}
-		sum += d
+		d := r.Used - ep.used[r.Pod.UID]
+		sum += d // of those that shrink as well: usage varies
+		if d <= 0 {
+			continue
+		}
 		if r.Exceeds || signal == v1alpha1.SignalPIDAvailable {
 			growth[r.Pod.UID], most = d, max(most, d)
 		}
@@ -175,28 +192,33 @@ const (
 // evictor look once more after peekPause, and returns those that grow in their place. It does so once for a shortage.
 func (e *Evictor) peek(met shortage, choice eviction.Choice, free []eviction.Candidate, flying []eviction.Flight) eviction.Choice {
 	now, seen := e.Clock.Now(), e.peeks[met.Signal]
-	delete(e.peeks, met.Signal)
-	if met.Kind != eviction.Hard || len(choice.Victims) == 0 || ending(flying) {
+	if met.Kind != eviction.Hard {
 		return choice
 	}
-	frees := int64(0)
+	delete(e.peeks, met.Signal)
+	if len(choice.Victims) == 0 || ending(flying) {
+		return choice
+	}
+	frees, largest := int64(0), int64(0)
 	for _, v := range choice.Victims {
 		frees += v.Used
 	}
-	if seen == nil || now.Sub(seen.at).Abs() > time.Second {
-		largest := slices.MaxFunc(eviction.Rank(met.Signal, free), func(a, b eviction.Ranked) int { return cmp.Compare(a.Used, b.Used) })
-		if largest.Used <= frees || !largest.Exceeds && met.Signal != v1alpha1.SignalPIDAvailable {
-			return choice
+	for _, r := range eviction.Rank(met.Signal, free) {
+		if r.Exceeds || met.Signal == v1alpha1.SignalPIDAvailable {
+			largest = max(largest, r.Used)
 		}
+	}
+	switch {
+	case largest <= frees:
+		return choice
+	case seen == nil:
 		e.peeks[met.Signal] = &peek{at: now, used: usedBy(met.Signal, free)}
 		choice.Victims = nil
 		return choice
 	}
 	grew, by := (&episode{used: seen.used}).grew(met.Signal, free)
 	if passed := now.Sub(seen.at); passed > 0 && len(by) > 0 && int64(float64(grew)*horizon.Seconds()/passed.Seconds()) >= frees {
-		if of := eviction.Choose(met.Need, by, flying); len(of.Victims) > 0 {
-			return of
-		}
+		return insteadOf(choice, met.Need, by, flying)
 	}
 	return choice
 }
@@ -221,6 +243,8 @@ func (e *Evictor) forgetEpisodes(met map[v1alpha1.EvictionSignal]bool) {
 			ep.quiet = now
 		case now.Sub(ep.quiet) >= max(eaten, e.thresholds.Transition):
 			delete(e.episodes, signal)
+		case now.Sub(ep.quiet) >= eaten:
+			ep.judged = true // they were enough
 		}
 	}
 }

@@ -68,22 +68,24 @@ type Evictor struct {
 	stall      stall
 	unarmed    string                               // why the trigger is not armed, as last logged
 	unknown    string                               // why signals are unknown, as last logged
+	said       string                               // about the thresholds that are met, as last reported
 	short      string                               // the resources under pressure, as last reported
 	heldBack   []heldSignal                         // and why no pod is evicted
 	asked      map[types.UID]deadline               // of victims; dropped once the pod is removed
 	episodes   map[v1alpha1.EvictionSignal]*episode // of signals for which pods were evicted
 	peeks      map[v1alpha1.EvictionSignal]*peek
-	evictions  []time.Time                      // in the last minute
-	held       map[v1alpha1.EvictionSignal]hold // why no pod is evicted though a threshold is met
-	found      bool                             // the last time that pods were looked for, one was found, or was ending
+	evictions  map[types.UID]time.Time // in the last minute
+	held       map[subject]hold        // why no pod is evicted though a threshold is met
+	fruitless  map[subject]bool        // no pod was found the last time that one was looked for, and none was ending
 	began      time.Time
-	releasing  releasing                             // of a disk
-	kept       string                                // what KeptFile holds
-	would      map[types.UID]bool                    // victims that a dry run has logged
-	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
-	recovered  time.Time                             // when Recover was last called
-	knew       bool                                  // whether it was known then which pods there are
-	lost       string                                // why it failed, as last logged
+	releasing  releasing             // of a disk
+	unkept     string                // why that could not be written, as last logged
+	kept       string                // what KeptFile holds
+	would      map[types.UID]bool    // victims that a dry run has logged
+	looked     map[subject]time.Time // when the pods' usage was last read
+	recovered  time.Time             // when Recover was last called
+	knew       bool                  // whether it was known then which pods there are
+	lost       string                // why it failed, as last logged
 }
 
 // idle is the time between two steps while the policy has no thresholds, or there is no pod to evict.
@@ -127,9 +129,13 @@ func (e *Evictor) begin() {
 	if err != nil {
 		e.Log.Error(err, "forgetting which pods were evicted before")
 	}
-	e.releasing, e.state, e.evictions, e.found = r, pressure.Proved(kept.Proofs), kept.Evictions, true
-	e.asked, e.would, e.looked = map[types.UID]deadline{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
-	e.episodes, e.peeks, e.held = map[v1alpha1.EvictionSignal]*episode{}, map[v1alpha1.EvictionSignal]*peek{}, map[v1alpha1.EvictionSignal]hold{}
+	e.releasing, e.state, e.evictions = r, pressure.Proved(kept.Proofs), kept.Evictions
+	if e.evictions == nil {
+		e.evictions = map[types.UID]time.Time{}
+	}
+	e.asked, e.would, e.looked = map[types.UID]deadline{}, map[types.UID]bool{}, map[subject]time.Time{}
+	e.episodes, e.peeks, e.held = map[v1alpha1.EvictionSignal]*episode{}, map[v1alpha1.EvictionSignal]*peek{}, map[subject]hold{}
+	e.fruitless = map[subject]bool{}
 	for _, w := range kept.Waits {
 		e.episodes[w.Signal] = &episode{wait: w.Wait, until: w.Until, judged: true}
 	}
@@ -172,8 +178,8 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	e.release(verdict)
 	e.keep()
 	wait := pressure.NextSample(signals, e.thresholds)
-	if !e.found {
-		wait = max(wait, idle) // no pod can be evicted until a pod starts or grows
+	if e.fruitless[subject{v1alpha1.SignalMemoryAvailable, eviction.Hard}] {
+		wait = max(wait, idle) // no pod can be evicted for memory until a pod starts or grows
 	}
 	if !verdict.Next.IsZero() {
 		wait = min(wait, max(verdict.Next.Sub(e.Clock.Now()), 0))
@@ -235,6 +241,7 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 	if wanted == nil {
 		e.state = pressure.State{}
 		clear(e.held)
+		clear(e.episodes)
 		e.reportPressure(state, pressure.Verdict{})
 		e.release(pressure.Verdict{})
 	}
@@ -302,17 +309,24 @@ func (e *Evictor) forgetRemoved(state state.State) {
 	}
 }
 
+// subject is what a threshold is about.
+type subject struct {
+	signal v1alpha1.EvictionSignal
+	kind   eviction.Kind
+}
+
 // forgetMet forgets what was so while thresholds were met that are not any more.
 func (e *Evictor) forgetMet(verdict pressure.Verdict) {
-	met := map[v1alpha1.EvictionSignal]bool{}
+	met, signals := map[subject]bool{}, map[v1alpha1.EvictionSignal]bool{}
 	for _, m := range verdict.Due {
-		met[m.Signal] = true
+		met[subject{m.Signal, m.Kind}], signals[m.Signal] = true, true
 	}
-	maps.DeleteFunc(e.held, func(signal v1alpha1.EvictionSignal, _ hold) bool { return !met[signal] })
-	e.forgetEpisodes(met)
+	maps.DeleteFunc(e.held, func(s subject, _ hold) bool { return !met[s] })
+	maps.DeleteFunc(e.fruitless, func(s subject, _ bool) bool { return !met[s] })
+	maps.DeleteFunc(e.peeks, func(signal v1alpha1.EvictionSignal, _ *peek) bool { return !met[subject{signal, eviction.Hard}] })
+	e.forgetEpisodes(signals)
 	if len(met) == 0 {
 		clear(e.would)
-		e.found = true
 	}
 }
 
@@ -377,7 +391,10 @@ func (e *Evictor) reportPressure(state state.State, verdict pressure.Verdict) {
 	for _, h := range holds {
 		reasons = append(reasons, h.String())
 	}
-	message := strings.Join(reasons, "; ")
+	if len(reasons) > 0 || said == "" {
+		e.said = strings.Join(reasons, "; ") // else the condition lasts for the transition period
+	}
+	message := e.said
 	e.Log.Info("node pressure changed", "resources", said, "reason", message)
 	e.Status.SetPressure(short, message)
 	if said != e.short {

@@ -1,6 +1,7 @@
 package evictor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,8 +25,8 @@ const (
 
 // heldSignal is a hold and what it is about.
 type heldSignal struct {
-	signal v1alpha1.EvictionSignal
-	hold   hold
+	subject
+	hold hold
 }
 
 // reason is that of the Event.
@@ -58,7 +59,7 @@ func (h heldSignal) String() string {
 	case holdObserve:
 		text = "no pod is evicted, because the NodePolicy's eviction is in mode Observe"
 	}
-	return string(h.signal) + ": " + text
+	return fmt.Sprintf("%s threshold %s: %s", h.kind, h.signal, text)
 }
 
 // holds are all of them, by signal.
@@ -66,16 +67,19 @@ func (e *Evictor) holds(state state.State, verdict pressure.Verdict) (all []held
 	held := maps.Clone(e.held)
 	for _, met := range verdict.Waiting {
 		if met.Unproved {
-			held[met.Signal] = holdTrial
+			held[subject{met.Signal, met.Kind}] = holdTrial
 		}
 	}
 	if e.observes(state) {
 		for _, met := range verdict.Due {
-			held[met.Signal] = holdObserve
+			held[subject{met.Signal, met.Kind}] = holdObserve
 		}
 	}
-	for _, signal := range slices.Sorted(maps.Keys(held)) {
-		all = append(all, heldSignal{signal, held[signal]})
+	// A stall is one moment: the Node would be written twice for each.
+	maps.DeleteFunc(held, func(s subject, _ hold) bool { return s.signal == v1alpha1.SignalMemoryStall })
+	for s, h := range held {
+		all = append(all, heldSignal{s, h})
 	}
+	slices.SortFunc(all, func(a, b heldSignal) int { return cmp.Or(cmp.Compare(a.signal, b.signal), cmp.Compare(a.kind, b.kind)) })
 	return all
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
@@ -417,5 +418,100 @@ func TestVictimOfADiskThatLasts(t *testing.T) {
 				t.Errorf("the neighbour goes after %s", took)
 			}
 		})
+	}
+}
+
+// Evictions that the API server refuses count for no limit.
+func TestRefusedEvictionsCountForNoLimit(t *testing.T) {
+	pods := manyPods(30)
+	s := newStage(t, onMemory("500Mi", "1Gi"), pods...)
+	for _, p := range pods {
+		s.uses(p, 20<<20)
+	}
+	s.left(1020 << 20)
+	for range 60 {
+		s.later(250 * time.Millisecond)
+		for i := range s.terminator.standing {
+			s.terminator.standing[i].Refused, s.terminator.standing[i].RefusedFor = true, time.Minute
+		}
+	}
+	soft := len(s.terminator.asked)
+	s.left(490 << 20)
+	s.later(time.Second)
+	if hard := len(s.terminator.asked) - soft; soft < 11 || hard != 1 || s.terminator.asked[soft].Kind != eviction.Hard {
+		t.Errorf("%d were refused, and then %d have to go", soft, hard)
+	}
+}
+
+// A threshold without victims slows the watch of no other one.
+func TestBackOffOfOneThreshold(t *testing.T) {
+	p := victim("p", 0)
+	s := newStage(t, onMemory("500Mi", "1Gi"), p)
+	s.uses(p, 0)
+	s.left(700 << 20)
+	s.wait(5 * time.Second)
+	if next := s.step(t.Context()); next >= idle {
+		t.Errorf("memory is measured in %s, 200 MiB above its hard threshold", next)
+	}
+}
+
+// A hard threshold that can't be kept leaves the soft one on the same signal as it was.
+func TestUnusableThresholdBesideAnother(t *testing.T) {
+	p := victim("p", 0)
+	s := newStage(t, onMemory("", "1Gi"), p)
+	s.change(func(spec *v1alpha1.NodePolicySpec) { spec.Eviction.Hard = onMemory("10Gi", "").Hard })
+	s.uses(p, 500<<20)
+	s.wait(2 * time.Minute)
+	if len(s.terminator.asked) > 0 {
+		t.Fatalf("asked for %v", s.terminator.names())
+	}
+	s.left(900 << 20)
+	s.wait(5 * time.Second)
+	if len(s.terminator.asked) != 1 || s.terminator.asked[0].Kind != eviction.Soft {
+		t.Errorf("asked for %+v", s.terminator.asked)
+	}
+}
+
+// While no pod is evicted for what the host has taken, a pod that begins to grow is found.
+func TestHogDuringAWait(t *testing.T) {
+	pods := append(manyPods(30), victim("hog", 1000))
+	of := pods[30]
+	s := newStage(t, onMemory("1Gi", ""), pods...)
+	for _, p := range pods {
+		s.uses(p, 20<<20)
+	}
+	s.left(1014 << 20)
+	for range 200 { // the wait is more than a minute by then
+		s.later(time.Second)
+		s.ends()
+	}
+	before := len(s.terminator.asked)
+	used := int64(20)
+	for range 20 {
+		used += 20
+		s.uses(of, used<<20)
+		s.left((1014 - used + 20) << 20)
+		s.later(time.Second)
+	}
+	if got := s.terminator.names(); len(got) == before || got[before] != "hog" {
+		t.Errorf("%d were evicted in vain, and then %v", before, got[before:])
+	}
+}
+
+// The largest pod is within its request: who grows is looked for all the same, among the others.
+func TestPeekBesideALargePod(t *testing.T) {
+	database, hog, small := victim("database", 1000), victim("hog", 10), victim("small", 0)
+	database.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi")}
+	s := newStage(t, onMemory("1Gi", ""), database, hog, small)
+	s.uses(database, 4<<30)
+	s.uses(hog, 1<<30)
+	s.uses(small, 50<<20)
+	s.left(1000 << 20)
+	s.later(time.Second)
+	s.uses(hog, 1<<30+30<<20)
+	s.left(970 << 20)
+	s.later(peekPause)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"hog"}) {
+		t.Errorf("%v have to go", got)
 	}
 }

@@ -90,8 +90,8 @@ type keptReleasing struct {
 	// Proofs are of thresholds that were once not met: without them a restart would put those on trial that are met just then.
 	Proofs []pressure.Proof `json:"proofs,omitempty"`
 	// Evictions are those of the last minute, and Waits those after evictions in vain.
-	Evictions []time.Time `json:"evictions,omitempty"`
-	Waits     []keptWait  `json:"waits,omitempty"`
+	Evictions map[types.UID]time.Time `json:"evictions,omitempty"`
+	Waits     []keptWait              `json:"waits,omitempty"`
 }
 
 type keptWait struct {
@@ -149,7 +149,7 @@ func readKept(file string, now time.Time) (r releasing, kept keptReleasing, err 
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name, UID: k.UID}}
 		r[k.UID] = &released{pod: pod, dying: k.Dying, until: k.Until}
 	}
-	kept.Evictions = slices.DeleteFunc(kept.Evictions, func(at time.Time) bool { return now.Sub(at).Abs() >= time.Minute })
+	maps.DeleteFunc(kept.Evictions, func(_ types.UID, at time.Time) bool { return now.Sub(at).Abs() >= time.Minute })
 	for i := range kept.Waits {
 		w := &kept.Waits[i]
 		w.Wait = min(max(w.Wait, 0), pressure.DefaultTransitionPeriod)
@@ -166,7 +166,6 @@ func (e *Evictor) keep() {
 	if e.KeptFile == "" || e.DryRun || err == nil && string(text) == e.kept {
 		return
 	}
-	e.kept = string(text)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(e.KeptFile), 0o700)
 	}
@@ -176,7 +175,10 @@ func (e *Evictor) keep() {
 	if err == nil {
 		err = os.Rename(e.KeptFile+".new", e.KeptFile)
 	}
-	if err != nil {
-		e.Log.Error(err, "failed to note which pods were evicted for a disk, a restart may evict another")
+	if text := string(text); err == nil {
+		e.kept = text
+	} else if e.kept != "" || e.unkept != err.Error() {
+		e.kept, e.unkept = "", err.Error()
+		e.Log.Error(err, "failed to note what was evicted, a restart may evict more")
 	}
 }

@@ -13,7 +13,7 @@ import (
 func FuzzReadReleasing(f *testing.F) {
 	f.Add(`{"version":1,"pods":[{"namespace":"shop","name":"db-0","uid":"u","until":"2026-11-26T00:00:00Z"},{"uid":"v","dying":true}]}`)
 	f.Add(`{"version":1,"pods":[{"uid":"u","until":"9999-12-31T23:59:59Z"},{"uid":"u"}]}`)
-	f.Add(`{"version":1,"evictions":["2026-11-26T00:00:00Z","2020-01-01T00:00:00Z"],"waits":[{"signal":"memory.available","wait":9223372036854775807,"until":"9999-12-31T23:59:59Z"}]}`)
+	f.Add(`{"version":1,"evictions":{"a":"2026-11-26T00:00:00Z","b":"2020-01-01T00:00:00Z"},"waits":[{"signal":"memory.available","wait":9223372036854775807,"until":"9999-12-31T23:59:59Z"}]}`)
 	f.Add(`{"version":2}`)
 	f.Add(`[`)
 	now := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/decisionlog"
@@ -29,15 +31,15 @@ func (e *Evictor) due(met shortage) bool {
 	switch {
 	case met.disk:
 		least = diskPause
-	case e.peeks[met.Signal] != nil:
+	case met.Kind == eviction.Hard && e.peeks[met.Signal] != nil:
 		least = peekPause
-	case !e.found:
+	case e.fruitless[met.subject()]:
 		least = idle
 	}
-	if last, ok := e.looked[met.Signal]; ok && now.Sub(last).Abs() < least {
+	if last, ok := e.looked[met.subject()]; ok && now.Sub(last).Abs() < least {
 		return false
 	}
-	e.looked[met.Signal] = now
+	e.looked[met.subject()] = now
 	return true
 }
 
@@ -48,11 +50,13 @@ type shortage struct {
 	disk bool
 }
 
+func (s shortage) subject() subject { return subject{s.Signal, s.Kind} }
+
 // act relieves the thresholds that are due. For a disk the kubelet is asked first, aside: it may be slow for the very reason for which memory has
 // to be watched. What it answers counts in the step after that, and no later.
 func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Met) {
 	var disks []shortage
-	asks, looked, found := false, false, false
+	asks := false
 	for _, met := range mets {
 		short := shortage{met, disk(met.Signal)}
 		due := met.Fresh && e.due(short)
@@ -60,14 +64,9 @@ func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Me
 		case short.disk:
 			disks, asks = append(disks, short), asks || due
 		case due:
-			looked, found = true, e.relieve(state, short, e.groupUsage(met.Signal), nil) || found
+			e.relieve(state, short, e.groupUsage(met.Signal), nil)
 		}
 	}
-	defer func() {
-		if looked {
-			e.found = found
-		}
-	}()
 	if asks {
 		e.disks.Begin(func() diskAnswer { return e.askDisks(ctx) })
 	}
@@ -77,12 +76,12 @@ func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Me
 	}
 	unknown := e.heard(answer)
 	for _, short := range disks {
-		looked, found = true, e.relieve(state, short, answer.usage(short.Signal), unknown(short.Signal)) || found
+		e.relieve(state, short, answer.usage(short.Signal), unknown(short.Signal))
 	}
 }
 
-// relieve evicts as many pods as it takes to free what the threshold needs. unknown is why no pod's usage is known. found: a pod was evicted, or is ending.
-func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknown error) (found bool) {
+// relieve evicts as many pods as it takes to free what the threshold needs. unknown is why no pod's usage is known.
+func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknown error) {
 	var candidates []eviction.Candidate
 	err := unknown
 	if err == nil {
@@ -92,7 +91,7 @@ func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknow
 		e.Log.Error(err, "failed to read the usage of some pods", "signal", met.Signal)
 	}
 	free, flying := e.partition(met, candidates)
-	choice := e.choose(state, met, free, flying)
+	choice := e.choose(state, met, free, flying, err != nil)
 	victims := slices.Concat(choice.Hasten, choice.Victims)
 	if len(choice.Victims) > 0 && met.Signal != v1alpha1.SignalMemoryStall && !e.onlyWould(state) {
 		e.episodes[met.Signal] = e.episodes[met.Signal].evicted(e.Clock.Now(), met.Need, choice.Victims, candidates, ending(flying))
@@ -103,7 +102,8 @@ func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknow
 	if len(victims) > 0 && choice.Short > 0 {
 		e.Log.Info("evicting all eligible pods does not reclaim enough", "signal", met.Signal, "short", choice.Short)
 	}
-	return len(victims) > 0 && !e.onlyWould(state) || len(flying) > 0 || e.peeks[met.Signal] != nil
+	found := len(victims) > 0 && !e.onlyWould(state) || len(flying) > 0 || e.peeks[met.Signal] != nil
+	e.fruitless[met.subject()] = !found
 }
 
 // onlyWould reports whether evictions are only reported.
@@ -115,8 +115,8 @@ func ending(flying []eviction.Flight) bool {
 }
 
 // choose returns which pods to evict now. It notes why no pod is evicted.
-func (e *Evictor) choose(state state.State, met shortage, free []eviction.Candidate, flying []eviction.Flight) eviction.Choice {
-	choice := e.hold(met, eviction.Choose(met.Need, free, flying), free, flying)
+func (e *Evictor) choose(state state.State, met shortage, free []eviction.Candidate, flying []eviction.Flight, partly bool) eviction.Choice {
+	choice := e.hold(met, eviction.Choose(met.Need, free, flying), free, flying, partly)
 	ep := e.episodes[met.Signal]
 	if ep == nil && !met.disk && met.Signal != v1alpha1.SignalMemoryStall {
 		choice = e.peek(met, choice, free, flying)
@@ -124,36 +124,46 @@ func (e *Evictor) choose(state state.State, met shortage, free []eviction.Candid
 	if len(choice.Victims) == 0 || e.onlyWould(state) {
 		return choice
 	}
-	ep.leaveOut(e.standing(), flying)
-	switch course, by := ep.course(e.Clock.Now(), met.Need, free, ending(flying), e.thresholds.Transition); course {
+	ep.leaveOut(e.standing(), flying, free)
+	switch course, by := ep.course(e.Clock.Now(), met, free, ending(flying), e.thresholds.Transition); course {
 	case growers:
-		if of := eviction.Choose(met.Need, by, flying); len(of.Victims) > 0 {
-			choice = of
-		}
+		choice = insteadOf(choice, met.Need, by, flying)
 	case onlyOne:
 		choice.Victims = choice.Victims[:1]
-		e.held[met.Signal] = holdVain
+		e.held[met.subject()] = holdVain
 	case noPod:
 		choice.Victims = nil
 		if !ending(flying) {
-			e.held[met.Signal] = holdVain
+			e.held[met.subject()] = holdVain
 		}
 	case asRanked:
 	}
 	return e.limited(met, choice)
 }
 
+// insteadOf is a choice of the pods that grow, the first of them if all are not enough.
+func insteadOf(choice eviction.Choice, need eviction.Need, by []eviction.Candidate, flying []eviction.Flight) eviction.Choice {
+	of := eviction.Choose(need, by, flying)
+	if len(of.Victims) == 0 {
+		of.Victims = eviction.Rank(need.Signal, by)[:1]
+	}
+	of.Hasten = choice.Hasten
+	return of
+}
+
 // hold takes back the victims of a choice by which nothing would be won, or not yet.
-func (e *Evictor) hold(met shortage, choice eviction.Choice, free []eviction.Candidate, flying []eviction.Flight) eviction.Choice {
-	delete(e.held, met.Signal)
+// partly: the usage of some pods could not be read.
+func (e *Evictor) hold(met shortage, choice eviction.Choice, free []eviction.Candidate, flying []eviction.Flight, partly bool) eviction.Choice {
+	delete(e.held, met.subject())
+	known := !partly && len(free) > 0 && !ending(flying)
 	switch {
 	case outdated(met, choice, free, e.Clock.Now()):
 		e.Log.V(1).Info("waiting for fresh disk statistics from the kubelet", "signal", met.Signal, "short", choice.Short)
 		choice.Victims = nil
-	case met.Unproved && choice.Reclaiming+held(met.Signal, free) < met.Threshold-met.Available:
-		e.held[met.Signal], choice.Victims = holdUnusable, nil
-	case len(choice.Victims) == 0 && choice.Short > 0 && len(free) > 0 && !ending(flying) && len(choice.Hasten) == 0:
-		e.held[met.Signal] = holdVain
+	case met.Unproved && (known || !partly && !met.disk && len(flying) > 0) && choice.Reclaiming+held(met.Signal, free) < met.Threshold-met.Available:
+		e.held[met.subject()], choice.Victims, choice.Hasten = holdUnusable, nil, nil
+	case len(choice.Victims) == 0 && choice.Short > 0 && known && len(choice.Hasten) == 0:
+		e.held[met.subject()] = holdVain
 	}
 	return choice
 }
@@ -166,13 +176,15 @@ func held(signal v1alpha1.EvictionSignal, free []eviction.Candidate) (sum int64)
 	return sum
 }
 
-// limited leaves of a choice as many pods as may be evicted this minute.
+// limited leaves of a choice as many pods as may be evicted this minute. One that the API server refused was not evicted.
 func (e *Evictor) limited(met shortage, choice eviction.Choice) eviction.Choice {
-	now := e.Clock.Now()
-	e.evictions = slices.DeleteFunc(e.evictions, func(at time.Time) bool { return now.Sub(at).Abs() >= time.Minute })
+	now, standing := e.Clock.Now(), e.standing()
+	maps.DeleteFunc(e.evictions, func(uid types.UID, at time.Time) bool {
+		return now.Sub(at).Abs() >= time.Minute || standing[uid].Refused
+	})
 	if most := max(e.thresholds.PerMinute-len(e.evictions), 0); len(choice.Victims) > most {
 		choice.Victims = choice.Victims[:most]
-		e.held[met.Signal] = holdRate
+		e.held[met.subject()] = holdRate
 	}
 	return choice
 }
@@ -267,7 +279,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	if before.Refused && before.Kind == met.Kind { // told when it was tried first
 		return
 	}
-	e.evictions = append(e.evictions, now)
+	e.evictions[v.Pod.UID] = now
 	e.tell("evicting", state, met, v, reason, grace)
 	e.Events.Evicting(v.Pod, reason)
 }

@@ -165,8 +165,8 @@ func (st *step) threshold(t Threshold, signals Signals, immediate bool) {
 	bound, wait := t.Value.Of(sample.Capacity), t.Grace
 	if sample.Available >= bound {
 		st.new.proved[key] = max(st.old.proved[key], bound)
-	} else if st.try(key, bound, &after) && !immediate {
-		bound, wait = st.onTrial(key, bound, sample.Available, t.Grace, after)
+	} else if st.try(key, bound, &after) {
+		bound, wait = st.onTrial(key, bound, sample.Available, t.Grace, after, immediate)
 	}
 	need := bound + t.Reclaim.Of(sample.Capacity) - sample.Available
 	if before.over(need, sample.Available-bound) {
@@ -198,13 +198,13 @@ func (st *step) try(key thresholdKey, bound int64, after *progress) bool {
 }
 
 // onTrial is the bound that counts, and for how long it must be met.
-func (st *step) onTrial(key thresholdKey, bound, available int64, grace time.Duration, after progress) (counts int64, wait time.Duration) {
+func (st *step) onTrial(key thresholdKey, bound, available int64, grace time.Duration, after progress, immediate bool) (counts int64, wait time.Duration) {
 	proved, ok := st.old.proved[key]
 	switch {
-	case after.trial >= TrialTime:
-		return bound, grace
 	case ok && available < proved: // the threshold as it was is met as well, and is acted upon
 		return proved, grace
+	case immediate || after.trial >= TrialTime:
+		return bound, grace
 	}
 	return bound, max(grace, after.since+TrialTime-after.trial)
 }

@@ -170,6 +170,12 @@ func TestTrial(t *testing.T) {
 	expect(t, wait(n, 90, 2*time.Minute), "memory.available hard=true need=10Mi, MemoryPressure")
 	raise("900Mi")
 	expect(t, n.after(time.Second).memory(110).step(), "memory.available waits since 1m59s, MemoryPressure, next 2s")
+	// What was proved counts also once the trial is over, or if the policy wants none.
+	expect(t, wait(n, 800, 2*time.Minute), "memory.available hard=true need=100Mi, MemoryPressure")
+	expect(t, n.after(time.Second).memory(90).step(), "memory.available hard=true need=10Mi, MemoryPressure")
+	n.thresholds.Immediate = true
+	expect(t, n.after(time.Second).memory(90).step(), "memory.available hard=true need=10Mi, MemoryPressure")
+	n.thresholds.Immediate = false
 	// Lowered: it was proved by more.
 	raise("95Mi")
 	expect(t, n.after(time.Second).memory(90).step(), "memory.available hard=true need=5Mi, MemoryPressure")
