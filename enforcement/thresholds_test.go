@@ -37,7 +37,7 @@ func TestThresholdRemarks(t *testing.T) {
 		"more than half":               {eviction: memory("50.5%"), want: "eviction.hard memory.available of 50.5% is more than half of the capacity"},
 		"90% of a disk":                {eviction: soft("90%"), want: "eviction.soft nodefs.available of 90%"},
 		"100% is no threshold":         {eviction: memory("100%")},
-		"a quantity, of nobody knows":  {eviction: memory("10Gi")},
+		"a quantity, no node is known": {eviction: memory("10Gi")},
 		"a quantity, more than half":   {eviction: memory("5Gi"), memory: 8 * gib, want: "is more than half of a node's memory, 8Gi"},
 		"a quantity, less than half":   {eviction: memory("3Gi"), memory: 8 * gib},
 		"a quantity of a disk":         {eviction: on(v1alpha1.SignalNodeFsAvailable, "100Gi"), memory: 8 * gib},

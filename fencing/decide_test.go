@@ -240,7 +240,7 @@ func TestSilentForLongEnough(t *testing.T) {
 	}
 }
 
-// TestLongLeases: nodes whose Leases last longer are heard of more seldom, and are not silent between two renewals.
+// TestLongLeases: a node whose Lease lasts longer renews it less often, and is not silent between two renewals.
 func TestLongLeases(t *testing.T) {
 	t.Parallel()
 	for lease, want := range map[time.Duration]fencing.Do{0: fencing.DoWait, 200 * time.Second: fencing.DoFence} {

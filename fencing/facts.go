@@ -135,7 +135,7 @@ type Node struct {
 	AttachedKnown bool
 }
 
-// lease is for how long the node may be unheard of while it is well.
+// lease is how long the Lease of the node lasts; nil: the default.
 func (n *Node) lease() time.Duration {
 	if n == nil {
 		return guard.DefaultLease

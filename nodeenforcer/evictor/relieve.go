@@ -151,7 +151,7 @@ func insteadOf(choice eviction.Choice, need eviction.Need, by []eviction.Candida
 	return of
 }
 
-// hold takes back the victims of a choice by which nothing would be won, or not yet.
+// hold takes victims back whose eviction would not help, or not yet. It notes the reason.
 // partly: the usage of some pods could not be read.
 func (e *Evictor) hold(met shortage, choice eviction.Choice, free []eviction.Candidate, flying []eviction.Flight, partly bool) eviction.Choice {
 	delete(e.held, met.subject())

@@ -16,8 +16,8 @@ import (
 // only after its threshold was observed to be met for that long.
 const MaxStep = 2 * time.Second
 
-// TrialTime is how long a threshold that is met when it is applied must be met before it is acted upon. Until then the node has the condition alone. Who mistyped a
-// threshold has that long to see it: a policy reaches all of its nodes at once.
+// TrialTime is how long a threshold that is met when it is applied must be met before it is acted upon. Until then the node has the condition alone. That leaves time to correct a
+// mistyped threshold: a policy reaches all of its nodes at once.
 const TrialTime = time.Minute
 
 // State is kept from one step to the next. It is a value: a step does not change the old one. The zero value is the initial state.
@@ -35,7 +35,7 @@ type thresholdKey struct {
 	kind   eviction.Kind
 }
 
-// over says whether a threshold is not met any more. need is what is missing with the minimum reclaim, above by how much its bound is passed.
+// over reports whether a threshold is no longer met. need is what is missing with the minimum reclaim, above by how much its bound is passed.
 func (p progress) over(need, above int64) bool {
 	if p.acted {
 		return need <= 0
@@ -186,7 +186,7 @@ func (st *step) threshold(t Threshold, signals Signals, immediate bool) {
 	st.wake(wait - after.since)
 }
 
-// try says whether a threshold that is met was never seen unmet with so high a bound, and counts for how long. A capacity that changes a little proves nothing less: that of
+// try reports whether a threshold that is met was never unmet with such a high bound, and counts for how long it is met. A capacity that changes a little proves nothing less: that of
 // some file systems (ZFS, btrfs) always does.
 func (st *step) try(key thresholdKey, bound int64, after *progress) bool {
 	proved, ok := st.old.proved[key]
