@@ -515,3 +515,25 @@ func TestPeekBesideALargePod(t *testing.T) {
 		t.Errorf("%v have to go", got)
 	}
 }
+
+// The two minutes of a victim of a disk begin when its containers have ended, not when it was asked for.
+func TestReleaseBeginsWhenContainersHaveEnded(t *testing.T) {
+	neighbour, hog := victim("neighbour", 10), victim("hog", 0)
+	s := newDiskStage(t, neighbour, hog)
+	fresh := func(d time.Duration) {
+		for range int(d / (2 * time.Second)) {
+			s.measured(neighbour, much, 0)
+			s.measured(hog, much, 0)
+			s.later(2 * time.Second)
+		}
+	}
+	fresh(4 * time.Second)
+	s.want("measured", "hog")
+	s.terminator.standing[0].Dying = true
+	fresh(100 * time.Second)
+	s.terminator.standing[0].Ended = true
+	fresh(releaseTime - 10*time.Second)
+	s.want("while its space may not be free", "hog")
+	fresh(30 * time.Second)
+	s.want("when it should be", "hog", "neighbour")
+}

@@ -16,7 +16,7 @@ import (
 // only after its threshold was observed to be met for that long.
 const MaxStep = 2 * time.Second
 
-// TrialTime is how long a threshold that is met when it is applied must be met before it is acted upon. Until then the node has the condition alone. That leaves time to correct a
+// TrialTime is how long a threshold that is met when it is applied must be met before it is acted upon. Until then the node has the condition and the taint. That leaves time to correct a
 // mistyped threshold: a policy reaches all of its nodes at once.
 const TrialTime = time.Minute
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	testclock "k8s.io/utils/clock/testing"
 )
 
 func TestContainerID(t *testing.T) {
@@ -135,5 +136,36 @@ func TestMainProcess(t *testing.T) {
 				t.Errorf("got %d, %t", pid, ok)
 			}
 		})
+	}
+}
+
+// Ended is what the last look saw: no container has a process, although the sandbox may. A look that failed, or none, says nothing.
+func TestEndedVictim(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sight      sight
+		containers []container
+		dying      bool
+		want       bool
+	}{
+		"the sandbox is left":  {sight: sight{seen: true}, dying: true, want: true},
+		"a container runs":     {sight: sight{seen: true}, containers: []container{{id: "a"}}, dying: true},
+		"there was no look":    {dying: true},
+		"the last look failed": {sight: sight{seen: true, blind: true}, dying: true},
+		"nothing has begun":    {sight: sight{seen: true}},
+	} {
+		v := &victim{t: &Terminator{clock: testclock.NewFakeClock(time.Time{})}, state: State{phase: active, sight: tt.sight, local: local{containers: tt.containers}, dying: tt.dying}}
+		if got, ok := v.standing(); !ok || got.Ended != tt.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A pod that may have changed since it was seen is not frozen: somebody may be stopping it.
+func TestStaleRequestFreezesNoPod(t *testing.T) {
+	for stale, want := range map[bool]bool{false: true, true: false} {
+		r := Request{Pod: &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}, Stale: stale}
+		if asked := r.asked(); asked.Freeze != want {
+			t.Errorf("stale %t: freeze %t", stale, asked.Freeze)
+		}
 	}
 }
