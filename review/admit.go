@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -215,10 +216,11 @@ func (s *step) resolvePriority(req *admission.Request, pod *corev1.Pod, classes 
 	return err == nil, err
 }
 
-// missClasses notes the PriorityClasses that are not known: the pod's own, or else those that its policies give.
+// missClasses notes the PriorityClasses that are not known: the pod's own, or else those that its policies give. A name that no object can
+// have is not missed: the API server refuses the pod, whatever the cluster has.
 func (s *step) missClasses(pod *corev1.Pod, known defaulting.Facts) {
 	miss := func(name string) {
-		if _, ok := known.PriorityClasses[name]; name != "" && !ok && known.Partial {
+		if _, ok := known.PriorityClasses[name]; !ok && known.Partial && len(validation.IsDNS1123Subdomain(name)) == 0 {
 			what := "PriorityClass " + name
 			if near := nearest(name, known); near != "" {
 				what += " (is it " + near + "?)"

@@ -34,7 +34,7 @@ var podlessGroups = []string{
 	"external-secrets.io", "generators.external-secrets.io", "bitnami.com", "secrets-store.csi.x-k8s.io",
 	"kyverno.io", "policies.kyverno.io", "wgpolicyk8s.io", "templates.gatekeeper.sh", "constraints.gatekeeper.sh", "mutations.gatekeeper.sh",
 	"source.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io", "image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io",
-	"karpenter.sh", "karpenter.k8s.aws", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "kueue.x-k8s.io",
+	"karpenter.sh", "karpenter.k8s.aws", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "kueue.x-k8s.io", "scheduling.volcano.sh",
 }
 
 // podlessKinds are kinds without pods of groups that have others too.
@@ -43,6 +43,8 @@ var podlessKinds = []string{
 	"ScaledObject.keda.sh", "TriggerAuthentication.keda.sh", "ClusterTriggerAuthentication.keda.sh",
 	"ServiceMonitor.monitoring.coreos.com", "PodMonitor.monitoring.coreos.com", "PrometheusRule.monitoring.coreos.com", "Probe.monitoring.coreos.com", "ScrapeConfig.monitoring.coreos.com",
 	"AlertmanagerConfig.monitoring.coreos.com", "GrafanaDashboard.grafana.integreatly.org", "GrafanaDatasource.grafana.integreatly.org", "GrafanaFolder.grafana.integreatly.org",
+	"TriggerBinding.triggers.tekton.dev", "ClusterTriggerBinding.triggers.tekton.dev", "TriggerTemplate.triggers.tekton.dev", "Trigger.triggers.tekton.dev",
+	"Backup.postgresql.cnpg.io", "ScheduledBackup.postgresql.cnpg.io", "Database.postgresql.cnpg.io", "ImageCatalog.postgresql.cnpg.io", "ClusterImageCatalog.postgresql.cnpg.io",
 	"KafkaTopic.kafka.strimzi.io", "KafkaUser.kafka.strimzi.io", "KafkaConnector.kafka.strimzi.io", "KafkaRebalance.kafka.strimzi.io",
 }
 

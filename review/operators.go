@@ -59,6 +59,14 @@ func builtIn() map[schema.GroupKind][]custom {
 		// https://github.com/tektoncd/pipeline: pkg/pod/pod.go Build
 		{Group: "tekton.dev", Kind: "Task"}:    {{path: []string{"spec"}, controller: taskRun, template: tektonTask}},
 		{Group: "tekton.dev", Kind: "TaskRun"}: {{path: []string{"spec", "taskSpec"}, controller: taskRun, template: tektonTask}},
+		{Group: "tekton.dev", Kind: "Pipeline"}: {
+			{path: []string{"spec", "tasks" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
+			{path: []string{"spec", "finally" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
+		},
+		{Group: "tekton.dev", Kind: "PipelineRun"}: {
+			{path: []string{"spec", "pipelineSpec", "tasks" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
+			{path: []string{"spec", "pipelineSpec", "finally" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
+		},
 		// https://github.com/strimzi/strimzi-kafka-operator: WorkloadUtils.createPod
 		{Group: "kafka.strimzi.io", Kind: "Kafka"}:         {{path: []string{"spec", "kafka"}, controller: strimziPodSet, template: strimziPod}},
 		{Group: "kafka.strimzi.io", Kind: "KafkaNodePool"}: {{path: []string{"spec"}, controller: strimziPodSet, template: strimziPod}},

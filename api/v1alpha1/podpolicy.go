@@ -101,7 +101,7 @@ type PodMatch struct {
 	// PodSelector selects by the pod's own labels.
 	// +optional
 	PodSelector *LabelSelector `json:"podSelector,omitempty"`
-	// OwnerKinds selects by the kind of the pod's controller, such as ReplicaSet, StatefulSet or Job; None is a pod
+	// OwnerKinds selects by the kind of the pod's controller in any API group, such as ReplicaSet, StatefulSet or Job; None is a pod
 	// without a controller. A Deployment's pods are owned by a ReplicaSet, a CronJob's by a Job.
 	// +optional
 	// +listType=set

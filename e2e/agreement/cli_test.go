@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +35,7 @@ func TestProgramWithACluster(t *testing.T) {
 	})
 	s.Policy(t, s.Namespace(t), v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(1))}}) // for none of it
 	stored(t, s, ns, "p", bound("of-the-cli"))
+	preempted(t, s, ns, "of-the-cli")
 	given := spreadByPolicy(t, s)
 	podgrace := build(t)
 	kubeconfig, err := s.KubeconfigFor("cli", masters)
@@ -46,9 +49,13 @@ func TestProgramWithACluster(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		"review":              {manifest, []string{"review", "-f", "-", "--details"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
-		"what if":             {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
-		"explain":             {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
+		"review":  {manifest, []string{"review", "-f", "-", "--details"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
+		"what if": {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
+		"explain": {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
+		"explain a preempted": {"", []string{"explain", "-n", ns, "small"}, 0, []string{
+			"Preempted by the scheduler, for " + ns + "/big (as its Event says), at ", "default-scheduler: preempting to accommodate a higher priority pod",
+			"PodDisruptionBudget small allows no disruption", "a scale-down by the cluster-autoscaler",
+		}},
 		"its own constraints": {"", []string{"explain", "-n", given, "spread"}, 0, []string{"Counts app=spread; selector from the Service that selects it", "gives them to pods that have none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,6 +76,38 @@ func TestProgramWithACluster(t *testing.T) {
 			}
 		})
 	}
+}
+
+// preempted stores a pod of a node that the scheduler is about to remove for another one, with a budget, in a cluster with a cluster-autoscaler.
+func preempted(t *testing.T, s *suite.Suite, namespace, node string) {
+	t.Helper()
+	p := stored(t, s, namespace, "small", func(p *corev1.Pod) {
+		bound(node)(p)
+		p.Labels = map[string]string{"app": "small"}
+	})
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.Now(),
+		Message: "default-scheduler: preempting to accommodate a higher priority pod",
+	}}
+	if err := s.Client.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	app := &metav1.LabelSelector{MatchLabels: p.Labels}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: app}}
+	s.Create(t, budget)
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 1}
+	if err := s.Client.Status().Update(t.Context(), budget); err != nil {
+		t.Fatal(err)
+	}
+	s.Create(t, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: "small.1"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: p.Name, UID: p.UID},
+		Related:        &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "big"},
+		Reason:         "Preempted", Message: "Preempted by pod u9 on node " + node,
+	})
+	s.Create(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler"}, Spec: appsv1.DeploymentSpec{
+		Selector: app, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/cluster-autoscaler:1"}}}},
+	}})
 }
 
 // What is in a cluster is reviewed by policies that are not in force there: the removals that they would refuse, and what they would make of its workloads. It takes

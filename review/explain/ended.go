@@ -69,7 +69,9 @@ func ended(v *view) *Ended {
 		return nil
 	}
 	e.Message = strings.TrimSuffix(strings.TrimSpace(e.Message), ".")
-	e.For = v.preemptor()
+	if reason == "PreemptionByScheduler" {
+		e.For = v.preemptor()
+	}
 	e.GraceSeconds, e.Grace = v.graceGiven(reason)
 	return e
 }
@@ -81,7 +83,8 @@ var byKubelet = map[string]string{
 }
 
 // preemptor is the pod that took its place, of the Event that the scheduler writes: Preempted by pod UID on node NAME
-// (pkg/scheduler/framework/preemption/executor.go, 1.36.3).
+// (pkg/scheduler/framework/preemption/executor.go, 1.36.3). Whoever may create Events in the namespace can write one as well, so that
+// the text names its source.
 func (v *view) preemptor() string {
 	for i := range v.in.Events {
 		event := &v.in.Events[i]
@@ -180,7 +183,7 @@ func (t *text) ended() {
 	t.Gap()
 	how := e.By
 	if e.For != "" {
-		how += ", for " + e.For
+		how += ", for " + e.For + " (as its Event says)"
 	}
 	if e.Time != nil {
 		how += ", at " + e.Time.UTC().Format(time.RFC3339)

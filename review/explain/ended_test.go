@@ -53,10 +53,11 @@ func TestEnded(t *testing.T) {
 		want    []string // none: it was not ended
 		grace   int64    // -1: not known
 	}{
+		"evicted, with an Event that anybody wrote": {[]option{disrupted("EvictionByEvictionAPI", "evicting"), byUID}, []string{"autoscaler), at 2026"}, 30},
 		"it runs":                   {nil, nil, 0},
 		"it failed by itself":       {[]option{failed("Error", "")}, nil, 0},
 		"a condition that is False": {[]option{disrupted("PreemptionByScheduler", ""), func(in *explain.Input) { in.Pod.Status.Conditions[0].Status = corev1.ConditionFalse }}, nil, 0},
-		"preempted":                 {[]option{disrupted("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"), byUID}, []string{"Preempted by the scheduler, for u9"}, 30},
+		"preempted":                 {[]option{disrupted("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"), byUID}, []string{"Preempted by the scheduler, for u9 (as its Event says)"}, 30},
 		"preempted for a pod of the node": {[]option{disrupted("PreemptionByScheduler", ""), byUID, func(in *explain.Input) {
 			in.Neighbours = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "pay", Name: "till", UID: "u9"}}}
 		}}, []string{"for pay/till"}, 30},
