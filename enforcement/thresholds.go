@@ -2,8 +2,6 @@ package enforcement
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -43,18 +41,13 @@ func ThresholdRemarks(p *v1alpha1.NodePolicySpec, memory int64) (remarks []strin
 
 // tooMuch says what a threshold is more than half of; empty: it is not, or that is not known.
 func tooMuch(t v1alpha1.EvictionThreshold, memory int64) string {
-	text := string(t.Value)
-	if number, ok := strings.CutSuffix(text, "%"); ok {
-		if percent, err := strconv.ParseFloat(number, 64); err != nil || percent <= mostPercent || percent >= 100 { // 100% is no threshold (pressure.Compile)
-			return ""
-		}
+	a, err := ParseAmount(t.Value)
+	switch {
+	case err != nil || a.Never():
+		return ""
+	case a.Quantity == 0 && a.Percentage > mostPercent/100.:
 		return "the capacity"
-	}
-	if t.Signal != v1alpha1.SignalMemoryAvailable || memory <= 0 || len(text) > 32 || strings.ContainsAny(text, "eE") {
-		return "" // the library writes a number with an exponent out, which may take minutes
-	}
-	q, err := resource.ParseQuantity(text)
-	if err != nil || q.Cmp(*resource.NewQuantity(memory/100*mostPercent, resource.BinarySI)) <= 0 {
+	case t.Signal != v1alpha1.SignalMemoryAvailable || memory <= 0 || a.Quantity <= memory/100*mostPercent:
 		return ""
 	}
 	return fmt.Sprintf("a node's memory, %s", resource.NewQuantity(memory, resource.BinarySI))

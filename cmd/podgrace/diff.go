@@ -42,7 +42,7 @@ PodPolicies among the manifests of -f and --state are passed over.
 Exit codes: 0 nothing changes, as --fail-on says
             1 something changes
             2 bad input; what could be read was compared all the same. Nothing is
-              where --from or --to can't be read or has no PodPolicy`
+              where --from or --to can't be read or has no policy`
 
 const diffExample = `  # What does this branch do to the manifests?
   %[1]s diff --from main --to examples/stateful -f examples/stateful
@@ -152,6 +152,11 @@ func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
 	}
 	d.Summary.Files = r.files
 	d.Summary.NoPolicies = len(r.before) == 0 && len(r.after) == 0
+	thresholds, err := r.thresholds(ctx)
+	if err != nil {
+		return err
+	}
+	d.AddThresholds(thresholds)
 	d.AddErrors(r.errors...)
 	wrong, left := review.SetAside(d.Errors)
 	d.Errors, d.Summary.Errors = wrong, len(wrong)
@@ -167,7 +172,7 @@ func (o *diffOptions) verdict(s *impact.Summary) error {
 	switch {
 	case s.Errors > 0:
 		return cli.ErrBadInput
-	case o.failOn == failOnChange && s.Affected > 0, o.failOn == failOnDeny && s.Denying > 0:
+	case o.failOn == failOnChange && s.Affected+s.Evicting > 0, o.failOn == failOnDeny && s.Denying > 0:
 		return cli.ErrNo
 	}
 	return nil
@@ -204,6 +209,9 @@ func (r *diffReader) read(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.onlyNodes() {
+		r.after = r.before
+	}
 	if err := r.inputs.Templates.Set(r.state); err != nil {
 		return err
 	}
@@ -232,9 +240,19 @@ func (r *diffReader) policies(flag string, paths []string) ([]*v1alpha1.PodPolic
 		return nil, err
 	}
 	r.policyFiles[flag] = files
-	policies, wrong, err := files.Require()
+	load := files.Require
+	if len(files.NodePolicies()) > 0 {
+		load = files.Load
+	}
+	policies, wrong, err := load()
 	r.add(wrong)
 	return policies, err
+}
+
+// onlyNodes reports whether the files of --to have NodePolicies and no PodPolicy. PodPolicies are not compared then: to leave one out is no wish to delete it.
+func (r *diffReader) onlyNodes() bool {
+	files := r.policyFiles["--to"]
+	return files != nil && len(r.after) == 0 && len(files.NodePolicies()) > 0
 }
 
 // add adds errors, each once: --from and --to may share a file.

@@ -146,7 +146,7 @@ func resources(path string) string {
 		"/apis/batch/v1":               "jobs Job,cronjobs CronJob",
 		"/apis/scheduling.k8s.io/v1":   "priorityclasses PriorityClass",
 		"/apis/coordination.k8s.io/v1": "leases Lease",
-		"/apis/podgrace.dev/v1alpha1":  "podpolicies PodPolicy",
+		"/apis/podgrace.dev/v1alpha1":  "podpolicies PodPolicy,nodepolicies NodePolicy",
 
 		"/apis/admissionregistration.k8s.io/v1": "validatingwebhookconfigurations ValidatingWebhookConfiguration",
 		"/apis/apps.example.com/v1":             "clonesets CloneSet",
@@ -159,7 +159,7 @@ func resources(path string) string {
 	for pair := range strings.SplitSeq(listed, ",") {
 		name, kind, _ := strings.Cut(pair, " ")
 		namespaced := "true"
-		if strings.Contains("nodes namespaces priorityclasses podpolicies validatingwebhookconfigurations", name) {
+		if strings.Contains("nodes namespaces priorityclasses podpolicies nodepolicies validatingwebhookconfigurations", name) {
 			namespaced = "false"
 		}
 		all = append(all, `{"name":"`+name+`","kind":"`+kind+`","namespaced":`+namespaced+`,"verbs":["list","get"]}`)
@@ -182,6 +182,55 @@ func TestDiffOfACluster(t *testing.T) {
 	}
 	if len(d.Running) != 1 || d.Running[0].Owner.String() != "Deployment shop/web" || string(d.Running[0].Fields[0].To) != "45" {
 		t.Errorf("%+v", d.Running)
+	}
+}
+
+// A change of NodePolicies says on how many nodes their enforcers evict at once.
+func TestDiffOfNodePolicies(t *testing.T) {
+	stats := func(available, used string) string {
+		return `{"node":{"nodeName":"n","memory":{"availableBytes":` + available + `,"workingSetBytes":` + used + `}}}`
+	}
+	kubeconfig := cluster(t, map[string]string{
+		"/api/v1/nodes": `{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}},{"metadata":{"name":"n3"}},{"metadata":{"name":"silent"}},{"metadata":{"name":"other","labels":{"pool":"gpu"}}}]}`,
+		"/apis/podgrace.dev/v1alpha1/nodepolicies": `{"items":[{"metadata":{"name":"gpu"},"spec":{"mode":"Tune","weight":10,"nodeSelector":{"matchLabels":{"pool":"gpu"}},"eviction":{"hard":[{"signal":"memory.available","value":"90%"}]}}}]}`,
+		"/api/v1/nodes/n1/proxy/stats/summary":     stats("900", "100"),
+		"/api/v1/nodes/n2/proxy/stats/summary":     stats("100", "900"),
+		"/api/v1/nodes/n3/proxy/stats/summary":     stats("850", "150"),
+		"/api/v1/nodes/silent/proxy/stats/summary": `{}`,
+		"/api/v1/nodes/other/proxy/stats/summary":  stats("1", "999"),
+		"/apis/apps/v1/deployments":                `{"items":[]}`,
+		"/api/v1/pods":                             `{"items":[]}`,
+		"/apis/podgrace.dev/v1alpha1/podpolicies":  `{"items":[{"metadata":{"name":"p"},"spec":{"gracePeriod":{"defaultSeconds":20,"allowShorterDefault":true}}}]}`,
+	})
+	for name, test := range map[string]struct {
+		policy string
+		code   int
+		says   []string
+	}{
+		"mistyped": {"90%", 1, []string{
+			"EVICTS", "NodePolicy workers: hard memory.available of 90% is met now by 2 of 4 nodes (n2, n3); 1 did not tell what is left", "1  new eviction threshold is met by nodes now",
+		}},
+		"as meant": {"10%", 0, []string{"NODES", "NodePolicy workers: hard memory.available of 10% is met now by 0 of 4 nodes; 1 did not tell what is left"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "node.yaml")
+			text := `{apiVersion: podgrace.dev/v1alpha1, kind: NodePolicy, metadata: {name: workers}, spec: {mode: Tune, eviction: {hard: [{signal: memory.available, value: "` + test.policy + `"}]}}}
+---
+{apiVersion: podgrace.dev/v1alpha1, kind: NodePolicy, metadata: {name: gpu}, spec: {mode: Tune, weight: 10, nodeSelector: {matchLabels: {pool: gpu}}, eviction: {hard: [{signal: memory.available, value: 90%}]}}}
+`
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, out := runsDiff(t, "", "--to", file, "--kubeconfig", kubeconfig, "-f", "testdata/diff/web.yaml")
+			if code != test.code {
+				t.Errorf("exit %d, want %d", code, test.code)
+			}
+			for _, want := range test.says {
+				if !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(want), " ")) {
+					t.Errorf("%q is not in\n%s", want, out)
+				}
+			}
+		})
 	}
 }
 

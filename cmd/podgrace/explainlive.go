@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -48,7 +49,7 @@ func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.
 	if err := reader.Get(ctx, types.NamespacedName{Namespace: o.inputs.Namespace, Name: o.name}, &pod); err != nil {
 		return nil, fmt.Errorf("read pod %s/%s: %w", o.inputs.Namespace, o.name, err)
 	}
-	kube, err := o.clientset()
+	kube, err := o.inputs.Clientset()
 	if err != nil {
 		return nil, err
 	}
@@ -145,36 +146,29 @@ func (o *explainOptions) podPolicies(ctx context.Context, t cli.Terminal, reader
 	return review.PoliciesOf(ctx, reader)
 }
 
-func (o *explainOptions) clientset() (kubernetes.Interface, error) {
-	config, err := o.inputs.Kube.ToRESTConfig()
-	if err != nil {
-		return nil, cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("configure the client: %w", err)
-	}
-	return kube, nil
-}
-
 // liveNodePolicy finds the policy of the pod's node.
 func (o *explainOptions) liveNodePolicy(ctx context.Context, reader client.Reader, in *explain.Input) error {
 	if len(o.nodePolicies) > 0 {
 		return o.nodePolicy(in)
 	}
-	var list v1alpha1.NodePolicyList
-	switch err := reader.List(ctx, &list); {
-	case apierrors.IsNotFound(err): // the CustomResourceDefinition is not installed, and nor is the enforcer
-	case err != nil:
-		in.NodePolicyUnknown = true
-	default:
-		policies := make([]*v1alpha1.NodePolicy, len(list.Items))
-		for i := range list.Items {
-			policies[i] = &list.Items[i]
-		}
+	policies, err := nodePoliciesOf(ctx, reader)
+	if in.NodePolicyUnknown = err != nil; err == nil {
 		in.NodePolicy, in.NodePolicyName = heaviest(in.Node, policies)
 	}
 	return nil
+}
+
+// nodePoliciesOf are a cluster's. There are none if the CustomResourceDefinition is not installed, and nor is the enforcer then.
+func nodePoliciesOf(ctx context.Context, reader client.Reader) ([]*v1alpha1.NodePolicy, error) {
+	var list v1alpha1.NodePolicyList
+	if err := reader.List(ctx, &list); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("read the NodePolicies: %w", err)
+	}
+	policies := make([]*v1alpha1.NodePolicy, len(list.Items))
+	for i := range list.Items {
+		policies[i] = &list.Items[i]
+	}
+	return policies, nil
 }
 
 // heaviest is the policy that the enforcer of this node goes by; of an unknown node the heaviest without a selector.
@@ -237,7 +231,7 @@ func (o *explainOptions) completeArgs(cmd *cobra.Command, args []string, prefix 
 	if err != nil {
 		return nil, none
 	}
-	kube, err := o.clientset()
+	kube, err := o.inputs.Clientset()
 	if err != nil {
 		return nil, none
 	}

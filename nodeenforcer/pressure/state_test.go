@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
@@ -380,7 +381,7 @@ func TestNextIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		grace := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "grace"))
 		transition := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "transition"))
-		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: pressure.Amount{Quantity: 100}, Grace: grace}}, Transition: transition, Immediate: rapid.Bool().Draw(t, "immediate")}
+		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: enforcement.Amount{Quantity: 100}, Grace: grace}}, Transition: transition, Immediate: rapid.Bool().Draw(t, "immediate")}
 		if !th.Immediate {
 			grace = max(grace, pressure.TrialTime)
 		}
@@ -417,11 +418,11 @@ func TestStepProperties(t *testing.T) {
 		th := pressure.Thresholds{Transition: 4 * time.Second}
 		for _, kind := range []eviction.Kind{eviction.Hard, eviction.Soft} {
 			for _, s := range all {
-				amount := pressure.Amount{Quantity: rapid.Int64Range(1, 20).Draw(t, "value")}
+				amount := enforcement.Amount{Quantity: rapid.Int64Range(1, 20).Draw(t, "value")}
 				if rapid.Bool().Draw(t, "percent") {
-					amount = pressure.Amount{Percentage: float32(amount.Quantity) / 100}
+					amount = enforcement.Amount{Percentage: float32(amount.Quantity) / 100}
 				}
-				th.List = append(th.List, pressure.Threshold{Signal: s, Kind: kind, Value: amount, Reclaim: pressure.Amount{Quantity: rapid.Int64Range(0, 5).Draw(t, "reclaim")}})
+				th.List = append(th.List, pressure.Threshold{Signal: s, Kind: kind, Value: amount, Reclaim: enforcement.Amount{Quantity: rapid.Int64Range(0, 5).Draw(t, "reclaim")}})
 				if kind == eviction.Soft {
 					th.List[len(th.List)-1].Grace = 3 * time.Second
 				}
@@ -511,7 +512,7 @@ func TestNextSample(t *testing.T) {
 func TestNextSampleIsInTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Hard, Value: pressure.Amount{Quantity: rapid.Int64Range(1, 8*gi).Draw(t, "value")}}}}
+		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Hard, Value: enforcement.Amount{Quantity: rapid.Int64Range(1, 8*gi).Draw(t, "value")}}}}
 		available := rapid.Int64Range(0, 1<<45).Draw(t, "available")
 		next := pressure.NextSample(pressure.Signals{v1alpha1.SignalMemoryAvailable: {Available: available, Capacity: 1 << 45, Time: start}}, th)
 		if next < pressure.MinSample || next > pressure.MaxSample {

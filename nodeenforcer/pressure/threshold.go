@@ -3,18 +3,14 @@ package pressure
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
@@ -40,9 +36,9 @@ type Thresholds struct {
 type Threshold struct {
 	Signal v1alpha1.EvictionSignal
 	Kind   eviction.Kind
-	Value  Amount
+	Value  enforcement.Amount
 	// Reclaim is the minimum reclaim: what is to be freed beyond Value.
-	Reclaim Amount
+	Reclaim enforcement.Amount
 	// Grace is how long a soft threshold must be met.
 	Grace time.Duration
 }
@@ -52,21 +48,6 @@ type Stall struct {
 	// Kind: whether at least one process waited, or all of them at once.
 	Kind          v1alpha1.StallKind
 	Stall, Window time.Duration
-}
-
-// Amount is a number of bytes, inodes or processes, or a share of the capacity. The zero value is 0.
-type Amount struct {
-	Quantity int64
-	// Percentage as a fraction, 0.1 for 10%, as the kubelet holds it; it counts where Quantity is 0.
-	Percentage float32
-}
-
-// Of returns the amount for a capacity (pkg/kubelet/eviction/api/types.go GetThresholdQuantity, 1.36.3).
-func (a Amount) Of(capacity int64) int64 {
-	if a.Quantity != 0 {
-		return a.Quantity
-	}
-	return int64(float64(capacity) * float64(a.Percentage))
 }
 
 // DefaultPerMinute is the CRD's default of maxEvictionsPerMinute, which a policy from a file may lack.
@@ -114,7 +95,7 @@ func Compile(e *v1alpha1.NodeEviction) (Thresholds, error) {
 	}
 	for _, kind := range []map[v1alpha1.EvictionSignal]Threshold{hard, soft} {
 		for _, s := range signals() {
-			if t, ok := kind[s]; ok && !t.Value.never() {
+			if t, ok := kind[s]; ok && !t.Value.Never() {
 				out.List = append(out.List, t)
 			}
 		}
@@ -129,9 +110,6 @@ func Compile(e *v1alpha1.NodeEviction) (Thresholds, error) {
 	}
 	return out, nil
 }
-
-// never says whether a threshold with this value can never be met, and is ignored.
-func (a Amount) never() bool { return a.Quantity == 0 && (a.Percentage <= 0 || a.Percentage >= 1) }
 
 // compiler collects errors.
 type compiler struct{ errs field.ErrorList }
@@ -157,42 +135,12 @@ func (c *compiler) threshold(into map[v1alpha1.EvictionSignal]Threshold, in v1al
 	into[in.Signal] = out
 }
 
-func (c *compiler) amount(v v1alpha1.ThresholdValue, at *field.Path) Amount {
-	a, err := parseAmount(string(v))
+func (c *compiler) amount(v v1alpha1.ThresholdValue, at *field.Path) enforcement.Amount {
+	a, err := enforcement.ParseAmount(v)
 	if err != nil {
 		c.errs = append(c.errs, field.Invalid(at, v, err.Error()))
 	}
 	return a
-}
-
-// maxLength of a value, as in the CRD.
-const maxLength = 32
-
-// hugeExponent is of three digits or more: ParseQuantity would write such a number out, and takes minutes for nine digits.
-var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
-
-// parseAmount reads a quantity or a percentage.
-func parseAmount(s string) (Amount, error) {
-	if number, ok := strings.CutSuffix(s, "%"); ok {
-		p, err := strconv.ParseFloat(number, 32)
-		if err != nil || strings.Trim(number, "0123456789.") != "" || p > 100 {
-			return Amount{}, fmt.Errorf("must be a percentage from 0%% to 100%%")
-		}
-		return Amount{Percentage: float32(p) / 100}, nil
-	}
-	if len(s) > maxLength || hugeExponent.MatchString(s) {
-		return Amount{}, fmt.Errorf("is more than any node has, or less than anything")
-	}
-	q, err := resource.ParseQuantity(s)
-	switch {
-	case err != nil:
-		return Amount{}, fmt.Errorf("must be a quantity such as 500Mi, or a percentage such as 10%%: %w", err)
-	case q.Sign() < 0:
-		return Amount{}, fmt.Errorf("must not be negative")
-	case q.Cmp(*resource.NewQuantity(math.MaxInt64/4, resource.BinarySI)) > 0:
-		return Amount{}, fmt.Errorf("is more than any node has")
-	}
-	return Amount{Quantity: q.Value()}, nil
 }
 
 // The kernel's bounds of a trigger's window (kernel/sched/psi.c, WINDOW_MIN_US and WINDOW_MAX_US).

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
@@ -48,10 +49,10 @@ func TestCompile(t *testing.T) {
 	})
 	want := pressure.Thresholds{
 		List: []pressure.Threshold{
-			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Hard, Value: pressure.Amount{Quantity: 100 << 20}, Reclaim: pressure.Amount{Quantity: gi}},
-			{Signal: v1alpha1.SignalPIDAvailable, Kind: eviction.Hard, Value: pressure.Amount{Quantity: 1000}},
-			{Signal: v1alpha1.SignalNodeFsAvailable, Kind: eviction.Hard, Value: pressure.Amount{Percentage: .1}, Reclaim: pressure.Amount{Percentage: .05}},
-			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Soft, Value: pressure.Amount{Quantity: gi / 2}, Grace: time.Minute},
+			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Hard, Value: enforcement.Amount{Quantity: 100 << 20}, Reclaim: enforcement.Amount{Quantity: gi}},
+			{Signal: v1alpha1.SignalPIDAvailable, Kind: eviction.Hard, Value: enforcement.Amount{Quantity: 1000}},
+			{Signal: v1alpha1.SignalNodeFsAvailable, Kind: eviction.Hard, Value: enforcement.Amount{Percentage: .1}, Reclaim: enforcement.Amount{Percentage: .05}},
+			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Soft, Value: enforcement.Amount{Quantity: gi / 2}, Grace: time.Minute},
 		},
 		Stall:      &pressure.Stall{Kind: v1alpha1.StallSome, Stall: 100 * time.Millisecond, Window: time.Second},
 		Transition: time.Minute, PerMinute: 10,

@@ -45,8 +45,17 @@ type File struct {
 
 // RequireWith is Require where some paths stand for files that were read already.
 func RequireWith(known map[string][]File, paths ...string) ([]*v1alpha1.PodPolicy, error) {
+	return loadAll(known, paths, true)
+}
+
+// LoadWith is RequireWith for paths that may have none.
+func LoadWith(known map[string][]File, paths ...string) ([]*v1alpha1.PodPolicy, error) {
+	return loadAll(known, paths, false)
+}
+
+func loadAll(known map[string][]File, paths []string, required bool) ([]*v1alpha1.PodPolicy, error) {
 	from, errs := read(paths, known)
-	policies, wrong := load(podPolicies, from, true)
+	policies, wrong := load(podPolicies, from, required)
 	_, nodes := load(nodePolicies, from, false)
 	_, fences := load(fencePolicies, from, false)
 	_, agents := load(fenceAgents, from, false)

@@ -1,7 +1,11 @@
 package impact
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/delta"
@@ -140,6 +144,33 @@ type Running struct {
 	Refused string `json:"refused,omitempty"`
 }
 
+// Threshold is an eviction threshold that a change of NodePolicies brings to nodes, and by which their enforcers evict pods.
+type Threshold struct {
+	NodePolicy string `json:"nodePolicy"`
+	// Threshold is such as "hard memory.available of 10%".
+	Threshold string `json:"threshold"`
+	// Nodes meet it now, by name. Of is how many nodes get it, and Unknown how many of them did not tell what they have left.
+	Nodes   []string `json:"nodes,omitempty"`
+	Of      int      `json:"of"`
+	Unknown int      `json:"unknown,omitempty"`
+}
+
+// text is such as "hard memory.available of 90% is met now by 2 of 3 nodes (n1, n2); 1 did not tell what is left". It names the first nodes.
+func (t *Threshold) text(names int) string {
+	text := fmt.Sprintf("%s is met now by %d of %s", t.Threshold, len(t.Nodes), console.Plural(t.Of, "node", "nodes"))
+	if len(t.Nodes) > 0 {
+		shown := strings.Join(t.Nodes[:names], ", ")
+		if more := len(t.Nodes) - names; more > 0 {
+			shown += fmt.Sprintf(" and %d more", more)
+		}
+		text += " (" + shown + ")"
+	}
+	if t.Unknown > 0 {
+		text += fmt.Sprintf("; %d did not tell what is left", t.Unknown)
+	}
+	return text
+}
+
 // Unknown is something that answers depend on and the state does not say, and for how many documents.
 type Unknown struct {
 	What  string `json:"what"`
@@ -166,6 +197,8 @@ type Summary struct {
 	NotKnown review.NotKnown `json:"notKnown,omitempty"`
 	// Errors are what could not be read.
 	Errors int `json:"errors"`
+	// Evicting is how many new eviction thresholds are met by nodes now.
+	Evicting int `json:"evicting,omitempty"`
 	// NoPolicies: neither side has a PodPolicy.
 	NoPolicies bool `json:"noPolicies,omitempty"`
 	// Unknown over all that was judged, changed or not, the most frequent first.
@@ -178,9 +211,11 @@ type Diff struct {
 	Kind       string  `json:"kind"`
 	Summary    Summary `json:"summary"`
 	// Workloads of which something changes, in input order.
-	Workloads []Workload        `json:"workloads"`
-	Running   []Running         `json:"running"`
-	Errors    []*manifest.Error `json:"errors,omitempty"`
+	Workloads []Workload `json:"workloads"`
+	Running   []Running  `json:"running"`
+	// Thresholds that nodes get and did not have.
+	Thresholds []Threshold       `json:"thresholds,omitempty"`
+	Errors     []*manifest.Error `json:"errors,omitempty"`
 }
 
 func newDiff() *Diff {
@@ -194,4 +229,14 @@ func newDiff() *Diff {
 func (d *Diff) AddErrors(errs ...*manifest.Error) {
 	d.Errors = manifest.Locate(append(errs, d.Errors...))
 	d.Summary.Errors = len(d.Errors)
+}
+
+// AddThresholds adds what a change of NodePolicies brings to nodes.
+func (d *Diff) AddThresholds(all []Threshold) {
+	d.Thresholds = all
+	for _, t := range all {
+		if len(t.Nodes) > 0 {
+			d.Summary.Evicting++
+		}
+	}
 }

@@ -51,6 +51,7 @@ func markdownCounts(s *Summary) string {
 		row(s.Kinds[k.kind], says)
 	}
 	row(s.RunningDifferent, "running "+console.Noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today")
+	row(s.Evicting, "**"+console.Noun(s.Evicting, "new eviction threshold is", "new eviction thresholds are")+" met by nodes now**")
 	row(s.Errors, "**"+console.Noun(s.Errors, "error", "errors")+" in the input**")
 	if text := unknownText(s.Unknown, false); text != "" {
 		c.WriteString("\nNot known, and judged on the safe side: " + delta.Markdown(text) + "\n")
@@ -58,11 +59,19 @@ func markdownCounts(s *Summary) string {
 	return c.String()
 }
 
-// markdownParts are errors, then groups, then pods that run.
+// markdownParts are errors, thresholds, then groups, then pods that run.
 func markdownParts(d *Diff) []string {
 	var parts []string
 	for _, e := range d.Errors {
 		parts = append(parts, "\n**error** "+delta.Code(where(e.File, e.Line))+": "+delta.Prose(message(e.Message))+"\n")
+	}
+	for i := range d.Thresholds {
+		t := &d.Thresholds[i]
+		tag := "nodes"
+		if len(t.Nodes) > 0 {
+			tag = "evicts"
+		}
+		parts = append(parts, "\n**"+tag+"** NodePolicy "+delta.Code(t.NodePolicy)+": "+delta.Prose(t.text(min(len(t.Nodes), maxMarkdownNames)))+"\n")
 	}
 	all := groups(d.Workloads)
 	slices.Reverse(all)

@@ -27,6 +27,7 @@ func writeText(w io.Writer, d *Diff, o Options) error {
 	p := &textPage{Page: console.New(o.Style, margin), all: o.All}
 	p.running(d)
 	p.groups(d)
+	p.thresholds(d)
 	errors, more := p.some(len(d.Errors), maxErrors)
 	for _, e := range d.Errors[:errors] {
 		p.Marked(console.Red, "ERROR", where(e.File, e.Line)+": "+message(e.Message))
@@ -86,6 +87,23 @@ func (p *textPage) groups(d *Diff) {
 	}
 	for _, g := range all[len(all)-show:] {
 		p.group(g)
+		p.Gap()
+	}
+}
+
+// thresholds that nodes get, those that are met now last.
+func (p *textPage) thresholds(d *Diff) {
+	for _, met := range []bool{false, true} {
+		for i := range d.Thresholds {
+			t := &d.Thresholds[i]
+			if names, _ := p.some(len(t.Nodes), maxNames); met && names > 0 {
+				p.Marked(console.Red, "EVICTS", "NodePolicy "+t.NodePolicy+": "+t.text(names))
+			} else if !met && len(t.Nodes) == 0 {
+				p.Marked(console.Bold, "NODES", "NodePolicy "+t.NodePolicy+": "+t.text(0))
+			}
+		}
+	}
+	if len(d.Thresholds) > 0 {
 		p.Gap()
 	}
 }
@@ -151,6 +169,9 @@ func (p *textPage) summary(d *Diff) {
 			p.Marked(color, fmt.Sprintf("%*d", margin-2, n), k.says)
 		}
 	}
+	if s.Evicting > 0 {
+		p.Marked(console.Red, fmt.Sprintf("%*d", margin-2, s.Evicting), console.Noun(s.Evicting, "new eviction threshold is", "new eviction thresholds are")+" met by nodes now")
+	}
 	if s.NoPolicies {
 		p.Marked(console.Yellow, "", noPolicies)
 	}
@@ -188,7 +209,10 @@ func (s *Summary) judged() string {
 }
 
 func (s *Summary) outcome() string {
-	if s.Affected == 0 {
+	switch {
+	case s.Affected == 0 && s.Evicting > 0:
+		return "the change of policies changes none of them"
+	case s.Affected == 0:
 		return "the change of policies changes nothing"
 	}
 	return fmt.Sprintf("the change of policies affects %d of them", s.Affected)

@@ -50,7 +50,12 @@ func samples(t *testing.T) map[string]*Diff {
 	mixed.AddErrors(&manifest.Error{File: "broken.yaml", Line: 3, Message: "half a document"})
 	none := diff(t, "", "", workload("Deployment", "shop", "web", ""))
 	none.Summary.NoPolicies = true
-	return map[string]*Diff{"mixed": mixed, "unjudged": none, "nothing": diff(t, from, from, many.String())}
+	nodes := diff(t, from, from, workload("Deployment", "shop", "web", ""))
+	nodes.AddThresholds([]Threshold{
+		{NodePolicy: "workers", Threshold: "hard memory.available of 90%", Nodes: []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}, Of: 9, Unknown: 1},
+		{NodePolicy: "workers", Threshold: "soft pid.available of 10%", Of: 9, Unknown: 1},
+	})
+	return map[string]*Diff{"thresholds": nodes, "mixed": mixed, "unjudged": none, "nothing": diff(t, from, from, many.String())}
 }
 
 func TestGolden(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -51,6 +52,20 @@ func TellUnread(t cli.Terminal, unread error) {
 	if unread != nil {
 		fmt.Fprintf(t.Err, "not all of the policies can be read; this is about what is in force of them:\n%v\n", unread)
 	}
+}
+
+// Clientset reaches the cluster that was named, for what Client does not serve.
+func (o *Options) Clientset() (kubernetes.Interface, error) {
+	config, err := o.Kube.ToRESTConfig()
+	if err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
+	}
+	config.QPS, config.Burst = 50, 300 // as kubectl's
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	return kube, nil
 }
 
 // Client reaches the cluster that was named.

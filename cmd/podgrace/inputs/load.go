@@ -99,7 +99,7 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	exceptions, unread := files.Exceptions()
 	l.Engine.Exceptions, l.Errors = exceptions, append(l.Errors, unread...)
 	l.setAside()
-	l.Engine.NodePolicies = files.nodePolicies()
+	l.Engine.NodePolicies = files.NodePolicies()
 	return l, nil
 }
 

@@ -63,14 +63,20 @@ func (f *PolicyFiles) Require() ([]*v1alpha1.PodPolicy, []*manifest.Error, error
 	return policies, manifest.Errors(err), WrongPath(f.flag, err)
 }
 
+// Load is Require for paths that may have no PodPolicy.
+func (f *PolicyFiles) Load() ([]*v1alpha1.PodPolicy, []*manifest.Error, error) {
+	policies, err := policyfile.LoadWith(f.known, f.paths...)
+	return policies, manifest.Errors(err), WrongPath(f.flag, err)
+}
+
 // Exceptions returns those beside the policies: what can't be read at all was said of the policies.
 func (f *PolicyFiles) Exceptions() ([]*v1alpha1.PolicyException, []*manifest.Error) {
 	exceptions, err := policyfile.LoadExceptions(f.known, f.paths...)
 	return exceptions, slices.DeleteFunc(manifest.Errors(err), func(e *manifest.Error) bool { return e.Line == 0 })
 }
 
-// nodePolicies returns those beside the policies. What can't be read of them was said of the files.
-func (f *PolicyFiles) nodePolicies() []*v1alpha1.NodePolicy {
+// NodePolicies returns those beside the policies. What can't be read of them was said of the files.
+func (f *PolicyFiles) NodePolicies() []*v1alpha1.NodePolicy {
 	policies, _ := policyfile.LoadNodePolicies(f.known, f.paths...)
 	return policies
 }

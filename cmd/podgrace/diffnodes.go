@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/review/impact"
+)
+
+// thresholds asks the nodes that get eviction thresholds by the change whether they meet them now. It asks nobody if the policies that come have no NodePolicy.
+func (r *diffReader) thresholds(ctx context.Context) ([]impact.Threshold, error) {
+	after := r.nodePoliciesOf("--to")
+	if !r.inputs.Live || len(after) == 0 {
+		return nil, nil
+	}
+	reader, err := r.inputs.Client()
+	if err != nil {
+		return nil, err
+	}
+	before := r.nodePoliciesOf("--from")
+	if len(r.from) == 0 {
+		if before, err = nodePoliciesOf(ctx, reader); err != nil {
+			return nil, fmt.Errorf("no --from was given, and the cluster's NodePolicies can't be read: %w", err)
+		}
+	}
+	var nodes corev1.NodeList
+	if err := reader.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("read the nodes that the NodePolicies are for: %w", err)
+	}
+	kube, err := r.inputs.Clientset()
+	if err != nil {
+		return nil, err
+	}
+	return newlyMet(nodes.Items, before, after, func(node string) map[v1alpha1.EvictionSignal]enforcement.Left {
+		var told statsv1alpha1.Summary
+		if err := get(ctx, kube, &told, "/api/v1/nodes", node, "proxy/stats/summary"); err != nil {
+			return nil
+		}
+		return enforcement.LeftOf(&told)
+	})
+}
+
+// askedAtOnce is how many kubelets are asked at the same time.
+const askedAtOnce = 16
+
+// newlyMet returns the thresholds that are new to nodes, by NodePolicy, with the nodes that meet them. left asks a node; nil: it does not answer.
+func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left func(node string) map[v1alpha1.EvictionSignal]enforcement.Left) ([]impact.Threshold, error) {
+	was, _ := enforcement.Compile(before) // one whose selector does not compile selects nothing
+	comes, err := enforcement.Compile(after)
+	if err != nil {
+		return nil, err
+	}
+	type asked struct {
+		node, policy string
+		thresholds   []enforcement.Threshold
+		left         map[v1alpha1.EvictionSignal]enforcement.Left
+	}
+	var all []*asked
+	for i := range nodes {
+		p := comes.For(nodes[i].Labels)
+		if t := enforcement.NewThresholds(was.For(nodes[i].Labels), p); len(t) > 0 {
+			all = append(all, &asked{node: nodes[i].Name, policy: p.Name, thresholds: t})
+		}
+	}
+	var wait sync.WaitGroup
+	free := make(chan struct{}, askedAtOnce)
+	for _, a := range all {
+		free <- struct{}{}
+		wait.Go(func() {
+			a.left = left(a.node)
+			<-free
+		})
+	}
+	wait.Wait()
+
+	var found []impact.Threshold
+	for _, a := range all {
+		for _, t := range a.thresholds {
+			i := slices.IndexFunc(found, func(f impact.Threshold) bool { return f.NodePolicy == a.policy && f.Threshold == t.String() })
+			if i < 0 {
+				i = len(found)
+				found = append(found, impact.Threshold{NodePolicy: a.policy, Threshold: t.String()})
+			}
+			found[i].Of++
+			switch met, known := t.Met(a.left); {
+			case !known:
+				found[i].Unknown++
+			case met:
+				found[i].Nodes = append(found[i].Nodes, a.node)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b impact.Threshold) int {
+		return strings.Compare(a.NodePolicy+" "+a.Threshold, b.NodePolicy+" "+b.Threshold)
+	})
+	return found, nil
+}
+
+// nodePoliciesOf are those of a flag's files.
+func (r *diffReader) nodePoliciesOf(flag string) []*v1alpha1.NodePolicy {
+	if files := r.policyFiles[flag]; files != nil {
+		return files.NodePolicies()
+	}
+	return nil
+}
