@@ -45,6 +45,17 @@ func disk(signal v1alpha1.EvictionSignal) bool {
 	return false
 }
 
+// resource is the signal by which a resource is known: nodefs and imagefs have two on one file system, and evictions that were in vain for one are so for the other.
+func (e *Evictor) resource(signal v1alpha1.EvictionSignal) v1alpha1.EvictionSignal {
+	switch {
+	case e.oneDisk && signal == v1alpha1.SignalImageFsAvailable:
+		return v1alpha1.SignalNodeFsAvailable
+	case e.oneDisk && signal == v1alpha1.SignalImageFsInodesFree:
+		return v1alpha1.SignalNodeFsInodesFree
+	}
+	return signal
+}
+
 // outdated says whether to wait for fresh statistics of the kubelet before anything is evicted. That is so if one victim is not enough and
 // a candidate was measured before the threshold was met: the pod that fills the disk may look small in stale statistics, and others
 // would be evicted in its place. The wait is bounded by diskStatsAge, so that a volume which can't be measured does not block evictions.
@@ -122,7 +133,7 @@ func (e *Evictor) heard(a diskAnswer) (unknown func(v1alpha1.EvictionSignal) err
 	kubelet, runtime := e.folders()
 	disks := e.Sensor.Disks.Relocate(e.Clock.Now(), a.node, a.image, kubelet, runtime)
 	a.stats.one = disks.Located() && (a.one || disks.Node.Path == disks.Image.Path)
-	e.Sensor.Disks, e.told = disks, true
+	e.Sensor.Disks, e.told, e.oneDisk = disks, true, a.stats.one
 	return func(signal v1alpha1.EvictionSignal) error { return disks.Of(signal).Err }
 }
 

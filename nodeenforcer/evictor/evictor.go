@@ -65,6 +65,7 @@ type Evictor struct {
 	asking     time.Time // when the kubelet was last asked which file systems it has
 	unsure     int       // how often it was since, and what matters was still not known
 	told       bool      // it has answered
+	oneDisk    bool      // nodefs and imagefs are one file system, as it last answered
 	stall      stall
 	unarmed    string                               // why the trigger is not armed, as last logged
 	unknown    string                               // why signals are unknown, as last logged
@@ -72,7 +73,7 @@ type Evictor struct {
 	short      string                               // the resources under pressure, as last reported
 	heldBack   []heldSignal                         // and why no pod is evicted
 	asked      map[types.UID]deadline               // of victims; dropped once the pod is removed
-	episodes   map[v1alpha1.EvictionSignal]*episode // of signals for which pods were evicted
+	episodes   map[v1alpha1.EvictionSignal]*episode // of resources for which pods were evicted
 	peeks      map[v1alpha1.EvictionSignal]*peek
 	evictions  map[types.UID]time.Time // in the last minute
 	held       map[subject]hold        // why no pod is evicted though a threshold is met
@@ -289,18 +290,20 @@ func (e *Evictor) judge(state state.State, signals pressure.Signals) (verdict pr
 
 // forgetRemoved tells the terminator of victims whose pod is removed. Only the API server knows that.
 func (e *Evictor) forgetRemoved(state state.State) {
-	e.releasing.forget(e.Clock.Now())
-	if len(e.asked)+len(e.releasing) == 0 {
+	if len(e.asked)+len(e.releasing)+len(e.would) == 0 {
 		return
 	}
+	now, standing := e.Clock.Now(), e.standing()
+	e.releasing.forget(standing, now)
 	present := map[types.UID]*corev1.Pod{}
 	for _, p := range state.Pods {
 		present[p.UID] = p
 	}
-	e.releasing.follow(present, state.Live, e.standing(), e.Clock.Now())
+	e.releasing.follow(present, state.Live, standing, now)
 	if !state.Live {
 		return
 	}
+	maps.DeleteFunc(e.would, func(uid types.UID, _ bool) bool { return present[uid] == nil })
 	for uid := range e.asked {
 		if present[uid] == nil {
 			e.Terminator.Removed(uid)
@@ -319,7 +322,7 @@ type subject struct {
 func (e *Evictor) forgetMet(verdict pressure.Verdict) {
 	met, signals := map[subject]bool{}, map[v1alpha1.EvictionSignal]bool{}
 	for _, m := range verdict.Due {
-		met[subject{m.Signal, m.Kind}], signals[m.Signal] = true, true
+		met[subject{m.Signal, m.Kind}], signals[e.resource(m.Signal)] = true, true
 	}
 	maps.DeleteFunc(e.held, func(s subject, _ hold) bool { return !met[s] })
 	maps.DeleteFunc(e.fruitless, func(s subject, _ bool) bool { return !met[s] })

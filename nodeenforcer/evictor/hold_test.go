@@ -537,3 +537,67 @@ func TestReleaseBeginsWhenContainersHaveEnded(t *testing.T) {
 	fresh(30 * time.Second)
 	s.want("when it should be", "hog", "neighbour")
 }
+
+// A soft victim of a disk frees nothing more after its two minutes, even if its object lasts and its grace period is long.
+func TestSoftVictimWhoseObjectLasts(t *testing.T) {
+	neighbour, hog := victim("neighbour", 10), victim("hog", 0)
+	hog.Spec.TerminationGracePeriodSeconds = new(int64(1200))
+	s := newDiskStage(t, neighbour, hog)
+	s.change(func(spec *v1alpha1.NodePolicySpec) {
+		soft := v1alpha1.SoftEvictionThreshold{EvictionThreshold: spec.Eviction.Hard[0]}
+		spec.Eviction = &v1alpha1.NodeEviction{EvictImmediately: true, Soft: []v1alpha1.SoftEvictionThreshold{soft}, MaxPodGracePeriodSeconds: new(int64(1200))}
+	})
+	fresh := func(d time.Duration) {
+		for range int(d / (2 * time.Second)) {
+			s.measured(neighbour, much, 0)
+			s.measured(hog, much, 0)
+			s.later(2 * time.Second)
+		}
+	}
+	fresh(4 * time.Second)
+	s.want("measured", "hog")
+	s.terminator.standing[0].Dying, s.terminator.standing[0].Ended = true, true
+	fresh(releaseTime - 6*time.Second)
+	s.want("while its space may not be free", "hog")
+	fresh(vainWait + 10*time.Second)
+	s.want("when it should be", "hog", "neighbour")
+}
+
+// Evictions that were in vain for nodefs are so for imagefs, if both are one file system.
+func TestEvictionsInVainOnOneDisk(t *testing.T) {
+	neighbour, hog := victim("neighbour", 10), victim("hog", 0)
+	s := newDiskStage(t, neighbour, hog)
+	s.source.Say(onDisks)
+	fresh := func(d time.Duration) {
+		for range int(d / (2 * time.Second)) {
+			s.measured(neighbour, much, 0)
+			s.measured(hog, much, 0)
+			s.later(2 * time.Second)
+		}
+	}
+	fresh(4 * time.Second)
+	s.want("measured", "hog")
+	s.ends()
+	fresh(releaseTime + 4*time.Second)
+	s.want("when its space should be free", "hog")
+	fresh(vainWait)
+	s.want("after a wait", "hog", "neighbour")
+}
+
+// What a dry run or Observe has told of pods that are gone is forgotten, however long the threshold is met.
+func TestWouldEvictForgetsPods(t *testing.T) {
+	big := victim("big", 0)
+	s := newStage(t, onMemory("1Gi", ""), big)
+	s.change(func(spec *v1alpha1.NodePolicySpec) { spec.Mode = v1alpha1.NodeModeObserve })
+	s.uses(big, 3<<30)
+	s.left(900 << 20)
+	s.wait(2 * time.Second)
+	if len(s.would) != 1 {
+		t.Fatalf("%d pods would be evicted", len(s.would))
+	}
+	s.source.Say(func(state *state.State) { state.Pods = nil })
+	s.wait(time.Second)
+	if len(s.would) != 0 {
+		t.Error("the evictor remembers a pod that is gone")
+	}
+}

@@ -22,22 +22,22 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// releasing are pods that were evicted for a disk, until the space that they used there is free.
+// releasing are pods that were evicted for a disk, until the space that they used there is free and their termination is over.
 type releasing map[types.UID]*released
 
 type released struct {
 	pod *corev1.Pod
 	// dying: its termination had begun when its eviction was last in flight.
 	dying bool
-	// until is zero while the pod runs.
+	// until is zero while the pod runs. After it the pod frees nothing more, even if its object is still there.
 	until time.Time
 }
 
 // flights are the pods that have ended, as evictions in flight: they still free space, and how much is not known before it is free. They
 // are hard ones, since there is no pod left to be hastened.
-func (r releasing) flights() (flying []eviction.Flight) {
+func (r releasing) flights(now time.Time) (flying []eviction.Flight) {
 	for _, of := range r {
-		if !of.until.IsZero() {
+		if now.Before(of.until) {
 			flying = append(flying, eviction.Flight{Candidate: eviction.Candidate{Pod: of.pod}, Kind: eviction.Hard})
 		}
 	}
@@ -72,12 +72,15 @@ func ended(p *corev1.Pod) bool {
 		!slices.ContainsFunc(p.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
 }
 
-// has says whether a pod has ended and its release time runs.
+// has reports whether a pod has ended. Its release time runs, or is over.
 func (r releasing) has(uid types.UID) bool { return r[uid] != nil && !r[uid].until.IsZero() }
 
-// forget drops the pods whose release time has passed.
-func (r releasing) forget(now time.Time) {
-	maps.DeleteFunc(r, func(_ types.UID, of *released) bool { return !of.until.IsZero() && !now.Before(of.until) })
+// forget drops the pods whose release time has passed and whose termination is over.
+func (r releasing) forget(standing map[types.UID]terminate.VictimStatus, now time.Time) {
+	maps.DeleteFunc(r, func(uid types.UID, of *released) bool {
+		_, stands := standing[uid]
+		return !stands && !of.until.IsZero() && !now.Before(of.until)
+	})
 }
 
 // releasingVersion is of the format in which they are kept.

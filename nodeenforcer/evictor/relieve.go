@@ -94,7 +94,8 @@ func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknow
 	choice := e.choose(state, met, free, flying, err != nil)
 	victims := slices.Concat(choice.Hasten, choice.Victims)
 	if len(choice.Victims) > 0 && met.Signal != v1alpha1.SignalMemoryStall && !e.onlyWould(state) {
-		e.episodes[met.Signal] = e.episodes[met.Signal].evicted(e.Clock.Now(), met.Need, choice.Victims, candidates, ending(flying))
+		of := e.resource(met.Signal)
+		e.episodes[of] = e.episodes[of].evicted(e.Clock.Now(), met.Need, choice.Victims, candidates, ending(flying))
 	}
 	for _, v := range victims {
 		e.end(state, met, v, leftFor(met.Need, len(victims)))
@@ -117,7 +118,7 @@ func ending(flying []eviction.Flight) bool {
 // choose returns which pods to evict now. It notes why no pod is evicted.
 func (e *Evictor) choose(state state.State, met shortage, free []eviction.Candidate, flying []eviction.Flight, partly bool) eviction.Choice {
 	choice := e.hold(met, eviction.Choose(met.Need, free, flying), free, flying, partly)
-	ep := e.episodes[met.Signal]
+	ep := e.episodes[e.resource(met.Signal)]
 	if ep == nil && !met.disk && met.Signal != v1alpha1.SignalMemoryStall {
 		choice = e.peek(met, choice, free, flying)
 	}
@@ -212,7 +213,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		}
 	}
 	if met.disk {
-		flying = append(flying, e.releasing.flights()...)
+		flying = append(flying, e.releasing.flights(e.Clock.Now())...)
 	}
 	return free, flying
 }
