@@ -54,6 +54,7 @@ const upTo300 = `{apiVersion: podgrace.dev/v1alpha1, kind: PodPolicy, metadata: 
 // A typed list has all objects of its kind, whatever kind that is: what is not in it is missing.
 func TestListedIsComplete(t *testing.T) {
 	const podOfNope = `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {priorityClassName: nope, containers: ` + containers + `}}`
+	const podToCome = `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {containers: ` + containers + `}}`
 	force := Question{Operation: OperationDelete, GracePeriodSeconds: new(int64(0))}
 	for name, test := range map[string]struct {
 		kind     manifest.Listed
@@ -61,9 +62,10 @@ func TestListedIsComplete(t *testing.T) {
 		question Question
 		says     string
 	}{
-		"PriorityClass":  {manifest.Listed{APIVersion: "scheduling.k8s.io/v1", Kind: "PriorityClass"}, podOfNope, Question{}, "no PriorityClass with name nope was found"},
-		"Node":           {manifest.Listed{APIVersion: "v1", Kind: "Node"}, running, force, ""},
-		"something else": {manifest.Listed{APIVersion: "example.com/v1", Kind: "Thing"}, podOfNope, Question{}, ""},
+		"PriorityClass":                       {manifest.Listed{APIVersion: "scheduling.k8s.io/v1", Kind: "PriorityClass"}, podOfNope, Question{}, "no PriorityClass with name nope was found"},
+		"Node":                                {manifest.Listed{APIVersion: "v1", Kind: "Node"}, running, force, ""},
+		"Node of a pod that is to be created": {manifest.Listed{APIVersion: "v1", Kind: "Node"}, podToCome, force, ""},
+		"something else":                      {manifest.Listed{APIVersion: "example.com/v1", Kind: "Thing"}, podOfNope, Question{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := engineOf(t, upTo300, shop, high)
@@ -75,6 +77,8 @@ func TestListedIsComplete(t *testing.T) {
 				t.Errorf("before %s %q, after %s %s", before.Decision, before.Unknown, after.Decision, after.Message)
 			case name == "Node" && (before.Decision != Denied || after.Decision != Allowed):
 				t.Errorf("before %s, after %s: %s", before.Decision, after.Decision, after.Message)
+			case test.object == podToCome && (before.Decision != Denied || after.Decision != Denied):
+				t.Errorf("before %s, after %s: the node on which it will run was not deleted", before.Decision, after.Decision)
 			case name == "something else" && after.Decision != Allowed:
 				t.Errorf("after %s", after.Message)
 			}

@@ -192,7 +192,7 @@ func (b *builder) tree() *Tree {
 	slices.SortFunc(b.notes, func(x, y Note) int {
 		return cmp.Or(cmp.Compare(x.Pod.Namespace, y.Pod.Namespace), cmp.Compare(x.Pod.Name, y.Pod.Name), cmp.Compare(x.Message, y.Message))
 	})
-	return &Tree{Groups: b.groups, Processes: b.processes, MemoryProtector: b.set.protector, Notes: slices.Compact(b.notes)}
+	return &Tree{Groups: b.groups, Processes: b.processes, Daemons: b.daemons(), MemoryProtector: b.set.protector, Notes: slices.Compact(b.notes)}
 }
 
 func comparePaths(x, y string) int {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,6 +122,13 @@ func render(tree *plan.Tree) string {
 	}
 	for _, p := range tree.Processes {
 		fmt.Fprintf(&b, "oom_score_adj %s %s: %d %s\n", p.Pod, p.Container, p.OOMScoreAdj, p.Owner)
+	}
+	for _, d := range tree.Daemons {
+		score := "none"
+		if d.OOMScoreAdj != nil {
+			score = strconv.Itoa(*d.OOMScoreAdj)
+		}
+		fmt.Fprintf(&b, "daemon %s: cgroup %q, oom_score_adj %s\n", d.Name, d.Path, score)
 	}
 	for _, n := range tree.Notes {
 		subject := "node"

@@ -65,6 +65,8 @@ type Tree struct {
 	Groups []Group
 	// Processes of containers (not of sandboxes), in the order of their groups.
 	Processes []Process
+	// Daemons of the host, as the kubelet's configuration places them; none if that is not known.
+	Daemons []Daemon
 	// MemoryProtector says who protects memory here.
 	MemoryProtector enforcement.MemoryProtector
 	// Notes are for the reader: an annotation that could not be parsed, a value that was bounded, and of which pod.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"gotest.tools/v3/golden"
 	corev1 "k8s.io/api/core/v1"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -28,6 +29,7 @@ type situation struct {
 	Mode               v1alpha1.NodeMode
 	Version            cgroupfile.Version
 	Driver             plan.Driver
+	Kubelet            *kubeletconfigv1beta1.KubeletConfiguration
 	// Offline: nothing was read.
 	Offline bool
 	// Drift is by path and file; "-" is a file that is not there.
@@ -95,7 +97,7 @@ func input(t *testing.T, archive *txtar.Archive) report.Input {
 			}
 		}
 	}
-	node := plan.Node{Name: s.Node, Version: s.Version, Driver: s.Driver, Capacity: s.Capacity}
+	node := plan.Node{Name: s.Node, Version: s.Version, Driver: s.Driver, Capacity: s.Capacity, Kubelet: s.Kubelet}
 	in := report.Input{Counted: s.Counted, Node: s.Node, Policy: s.Policy, Mode: s.Mode, Version: s.Version, Driver: s.Driver, Pods: pods, From: s.From, Tree: plan.Build(node, policy, pods)}
 	if s.Offline {
 		return in

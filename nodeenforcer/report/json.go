@@ -19,6 +19,7 @@ type NodePlan struct {
 	Mode       string    `json:"mode"`
 	Cgroups    []Cgroup  `json:"cgroups"`
 	Processes  []Process `json:"processes"`
+	Daemons    []Daemon  `json:"daemons,omitempty"`
 	Notes      []Note    `json:"notes,omitempty"`
 }
 
@@ -46,6 +47,13 @@ type Process struct {
 	OOMScoreAdj int    `json:"oomScoreAdj"`
 	// Drift is what the first process that differs has.
 	Drift string `json:"drift,omitempty"`
+}
+
+// Daemon says where the kubelet has itself and the host's processes, by its configuration.
+type Daemon struct {
+	Name        string `json:"name"`             // kubelet or host
+	Cgroup      string `json:"cgroup,omitempty"` // empty: where it was started
+	OOMScoreAdj *int   `json:"oomScoreAdj,omitempty"`
 }
 
 // Note is something that the reader should know.
@@ -96,6 +104,9 @@ func newNodePlan(in Input) NodePlan {
 	}
 	for _, p := range in.Tree.Processes {
 		out.Processes = append(out.Processes, Process{Pod: p.Pod.String(), Container: p.Container, OOMScoreAdj: p.OOMScoreAdj, Drift: processes[p.Path]})
+	}
+	for _, d := range in.Tree.Daemons {
+		out.Daemons = append(out.Daemons, Daemon{Name: d.Name, Cgroup: d.Path, OOMScoreAdj: d.OOMScoreAdj})
 	}
 	for _, n := range in.Tree.Notes {
 		note := Note{Message: n.Message}

@@ -253,10 +253,28 @@ func (t *table) findings() {
 		}
 	}
 	t.counted()
+	t.daemons()
 	if len(t.in.Tree.Notes) > 0 {
 		fmt.Fprintln(t.out, "\nNotes:")
 	}
 	for _, n := range t.in.Tree.Notes {
 		fmt.Fprintf(t.out, "  %s\n", n)
+	}
+}
+
+// daemons tells where the kubelet has itself and the host's processes.
+func (t *table) daemons() {
+	if len(t.in.Tree.Daemons) > 0 {
+		fmt.Fprintln(t.out, "\nDaemons, by the kubelet's configuration:")
+	}
+	for _, d := range t.in.Tree.Daemons {
+		text := "the host's processes of the root cgroup"
+		if d.OOMScoreAdj != nil {
+			text = fmt.Sprintf("%s: oom_score_adj %d", d.Name, *d.OOMScoreAdj)
+		}
+		if d.Path != "" {
+			text += ", moved to the cgroup " + d.Path
+		}
+		fmt.Fprintf(t.out, "  %s\n", text)
 	}
 }
