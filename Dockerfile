@@ -25,12 +25,12 @@ FROM source AS build
 # The last thing before it is used: of another version nothing but the linking is done again.
 ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/fencer ./cmd/volumelock ./cmd/podgrace
+    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/internal/program/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/fencer ./cmd/volumelock ./cmd/podgrace
 
 FROM source AS build-preview
 ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -C preview -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/podgrace-preview
+    go build -C preview -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/internal/program/version.linked=$VERSION" -o /out/ ./cmd/podgrace-preview
 
 FROM ${PROGRAMS} AS programs
 

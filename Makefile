@@ -75,7 +75,7 @@ e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, smoke 
 images: ## The container images, podgrace/NAME:$(TAG) (Docker with BuildKit: from version 23 on the plugin buildx)
 	for target in webhook nodeenforcer fencer volumelock fencer-agents podgrace preview; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
 
-LDFLAGS = -X github.com/podgrace/podgrace/cmd/version.linked=$(VERSION)
+LDFLAGS = -X github.com/podgrace/podgrace/internal/program/version.linked=$(VERSION)
 build: ## The programs, into bin/
 	go build -ldflags='$(LDFLAGS)' -o bin/ ./cmd/...
 	go build -C preview -ldflags='$(LDFLAGS)' -o ../bin/ ./cmd/podgrace-preview
@@ -144,7 +144,7 @@ bench-review: ## podgrace review over 100 to 100,000 manifests: time, memory, wh
 bench-preview: ## podgrace preview over a state of 5,000 nodes and 150,000 pods: time, memory, the scheduler's pass alone, size of the program
 	@go run -C e2e ./benchpreview
 
-screenshots: build ## The pictures of the README and the docs: review, its page, diff, preview (needs Chromium)
+screenshots: build ## The pictures of the README and the docs (needs Chromium)
 	@go run -C e2e ./screenshot/readme
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code

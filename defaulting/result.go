@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/policy"
 )
 

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
-	"github.com/podgrace/podgrace/review"
 )
 
 // firstPolicy is one by the CustomResourceDefinition's own rules.

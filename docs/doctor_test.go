@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/doctor"
+	"github.com/podgrace/podgrace/cli/doctor"
 )
 
 // The page of the doctor is made of the checks: each is there, with what it reads.

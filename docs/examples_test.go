@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // What the examples' PodPolicies ask of nodes, their NodePolicy lets them have.

@@ -16,8 +16,8 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/webhook" // registers its metrics
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/fencing/controller"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/volumelock"
 	volumelockcontroller "github.com/podgrace/podgrace/volumelock/controller"

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // begun says whether a Fence is in the course of being fenced: from the decision until its node is known to be off.

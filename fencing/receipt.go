@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // heardSince says whether a node's last sign of life (guard.ConfirmOff: UID/BOOT/HEARTBEAT/LEASE) is another one than before. A part that is there no more tells nothing:

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // The parts of a release, by what the policy said when it was decided.

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // notForced allows a removal that is no force delete: the kubelet stops the pod. The effective grace period is computed from the stored pod, because

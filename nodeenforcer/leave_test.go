@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // leavingAPI is an API server with one Node and at most one DaemonSet.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // SelfFenceContainer is the name of the container that feeds a machine's watchdog. If its rights are deleted before it has ended, it can't disarm the watchdog.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // uninstallAPI is an API server. Its pods end at a time, unless they are stuck.

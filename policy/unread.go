@@ -10,7 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/api/written"
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // UnreadFields are fields of a PodPolicy that were written and are not read: the CustomResourceDefinition that serves it is older than the policy, or this program

@@ -11,7 +11,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
 )
 
 // claims are those that controllers make before a pod is scheduled, or beside it: of a StatefulSet's templates and of ephemeral volumes. Made are the ones that wait for the pod's node, as

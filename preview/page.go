@@ -11,9 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/cli/webpage"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
-	"github.com/podgrace/podgrace/webpage"
 )
 
 // How much the page shows of what there is; it says how much more there is, and JSON has all. With these a pod takes some tens of kilobytes however large its cluster is.

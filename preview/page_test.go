@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/preview/scheduler"
-	"github.com/podgrace/podgrace/review"
 )
 
 var update = flag.Bool("update", false, "write the pages of testdata, which e2e/page shows in a browser")

@@ -15,10 +15,10 @@ import (
 	daemonutil "k8s.io/kubernetes/pkg/controller/daemon/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/preview/scheduler"
-	"github.com/podgrace/podgrace/review"
 )
 
 // Outcomes beside the scheduler's own.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
 

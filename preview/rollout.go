@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
 
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
-	"github.com/podgrace/podgrace/review"
 )
 
 // Rollout is where a workload's pods end up that are scheduled one after the other, each on the first by name of the best nodes.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/helper"
 	"k8s.io/kubernetes/pkg/controller"
 
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
 

@@ -11,8 +11,8 @@ import (
 	labelsutil "k8s.io/kubernetes/pkg/util/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // siblings are the pods on nodes that the workload of a preview has already.

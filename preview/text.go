@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/cli/scheduling"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
-	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 const (

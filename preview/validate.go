@@ -21,8 +21,8 @@ import (
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // invalid returns why the API server refuses to create the object of a preview, in the API server's words; empty: it does not. A workload is validated as it is written: policies change

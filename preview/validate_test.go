@@ -7,8 +7,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // template of a pod whose sleep leaves no time for it to stop.

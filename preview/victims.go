@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 	"github.com/podgrace/podgrace/preview/scheduler"
-	"github.com/podgrace/podgrace/review"
 )
 
 // Preemption is what it would cost to make room for a pod.

@@ -36,7 +36,7 @@ func (r release) preview() bool { return strings.Contains(r.Version, "-") }
 
 // linkerFlags write the version, the commit and its date into a program.
 func (r release) linkerFlags() string {
-	const variables = "github.com/podgrace/podgrace/cmd/version.linked"
+	const variables = "github.com/podgrace/podgrace/internal/program/version.linked"
 	return fmt.Sprintf("-s -w -X %[1]s=%[2]s -X %[1]sCommit=%[3]s -X %[1]sDate=%[4]s", variables, r.Version, r.Commit, r.Date.Format(time.RFC3339))
 }
 

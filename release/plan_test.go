@@ -68,9 +68,9 @@ func TestToolchain(t *testing.T) {
 }
 
 func TestLinkerFlags(t *testing.T) {
-	const want = "-s -w -X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3 " +
-		"-X github.com/podgrace/podgrace/cmd/version.linkedCommit=0123456789abcdef0123456789abcdef01234567 " +
-		"-X github.com/podgrace/podgrace/cmd/version.linkedDate=2026-11-26T10:00:00Z"
+	const want = "-s -w -X github.com/podgrace/podgrace/internal/program/version.linked=v1.2.3 " +
+		"-X github.com/podgrace/podgrace/internal/program/version.linkedCommit=0123456789abcdef0123456789abcdef01234567 " +
+		"-X github.com/podgrace/podgrace/internal/program/version.linkedDate=2026-11-26T10:00:00Z"
 	if got := first.linkerFlags(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

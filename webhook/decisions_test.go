@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/logging"
-	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/internal/decisionlog"
+	"github.com/podgrace/podgrace/internal/program/logging"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/intake"

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/informer"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
@@ -89,9 +89,9 @@ func to(user string, d guard.Decision) *corev1.ObjectReference {
 func regarding(r guard.Request) runtime.Object {
 	switch {
 	case r.Pod != nil:
-		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: informer.Identity(r.Pod.ObjectMeta)}
+		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: kube.Identity(r.Pod.ObjectMeta)}
 	case r.VolumeAttachment != nil:
-		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: informer.Identity(r.VolumeAttachment.ObjectMeta)}
+		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: kube.Identity(r.VolumeAttachment.ObjectMeta)}
 	}
-	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: informer.Identity(r.Node.ObjectMeta)} // kubectl describe looks for its UID
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: kube.Identity(r.Node.ObjectMeta)} // kubectl describe looks for its UID
 }

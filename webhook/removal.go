@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/api/fieldpath"
-	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // ValidatePolicies decides about /validate-policies. It refuses a policy of which a part can't be read, which the schema does not see, as

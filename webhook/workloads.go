@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/internal/pod/workloads"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/workloads"
 )
 
 // ValidateWorkloads decides about /validate-workloads. It never refuses: it warns the person who applies a workload if its

@@ -5,8 +5,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/podgrace/podgrace/cmd/replica"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/replica"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/podgrace/podgrace/cmd/replica"
+	"github.com/podgrace/podgrace/internal/program/replica"
 	"github.com/podgrace/podgrace/policy"
 )
 

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/fencing/controller"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // run works until the context ends, or this replica loses the lead.

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/podgrace/podgrace/cmd/logging"
+	"github.com/podgrace/podgrace/internal/program/logging"
 )
 
 func main() {

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/podgrace/podgrace/cmd/memory"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/memory"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 func TestExitCodes(t *testing.T) {

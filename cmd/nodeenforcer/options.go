@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/incluster"
-	"github.com/podgrace/podgrace/cmd/logging"
+	"github.com/podgrace/podgrace/internal/program/incluster"
+	"github.com/podgrace/podgrace/internal/program/logging"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/state"

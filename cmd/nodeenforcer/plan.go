@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/incluster"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/cli/nodeplan"
+	"github.com/podgrace/podgrace/internal/program/incluster"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/policy/enforcement"
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
@@ -76,9 +76,9 @@ func printPlan(ctx context.Context, o *options, p *planOptions, out io.Writer) e
 	if in.Tree == nil {
 		return err
 	}
-	write := report.Text
+	write := nodeplan.Text
 	if p.output == "json" {
-		write = report.JSON
+		write = nodeplan.JSON
 	}
 	return errors.Join(write(out, in), err) // also where not every cgroup could be read
 }
@@ -190,17 +190,17 @@ func readKubeletConfig(name string) (*kubeletconfigv1beta1.KubeletConfiguration,
 }
 
 // compare plans and, unless the plan is of another machine, reads what is there.
-func compare(ctx context.Context, o *options, p *planOptions, s state.State) (report.Input, error) {
+func compare(ctx context.Context, o *options, p *planOptions, s state.State) (nodeplan.Input, error) {
 	machine := state.Machine{Version: cgroupfile.Version(p.cgroupVersion), KubeletRoot: o.Machine.KubeletRoot}
 	if p.cgroupVersion == 0 {
 		var err error
 		if machine, err = state.DetectMachine(o.Machine.CgroupRoot, o.Machine.ProcRoot, o.Machine.KubeletRoot); err != nil {
-			return report.Input{}, fmt.Errorf("%w (--cgroup-version plans for another machine)", err)
+			return nodeplan.Input{}, fmt.Errorf("%w (--cgroup-version plans for another machine)", err)
 		}
 	}
 	machine.Driver = plan.Driver(p.cgroupDriver)
 	node := machine.Node(s)
-	in := report.Input{Node: node.Name, Mode: s.Mode(o.Mode), Version: node.Version, Driver: node.Driver, Pods: s.Pods, From: s.From}
+	in := nodeplan.Input{Node: node.Name, Mode: s.Mode(o.Mode), Version: node.Version, Driver: node.Driver, Pods: s.Pods, From: s.From}
 	var spec *v1alpha1.NodePolicySpec
 	if s.Policy != nil {
 		spec, in.Policy = &s.Policy.Spec, s.Policy.Name

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"gotest.tools/v3/golden"
 
-	"github.com/podgrace/podgrace/nodeenforcer/report"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 )
 
 // call returns the exit code, and what was printed and logged.
@@ -181,7 +181,7 @@ func TestPlanOfStates(t *testing.T) {
 			args = append(args, root)
 		}
 		code, out, log := call(t, args...)
-		var plan report.NodePlan
+		var plan nodeplan.NodePlan
 		if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil {
 			t.Fatalf("exit code %d, %v: %s", code, err, log)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // newRoot returns the command: the daemon, plan, self-fence and uninstall.

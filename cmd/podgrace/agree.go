@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/cli/confirm"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // agreeOptions are those of commands that show what is known, ask a person, and write one thing into the cluster.
@@ -27,8 +27,8 @@ type agreeOptions struct {
 	canBeAsked bool
 }
 
-func newAgreeOptions(t cli.Terminal) agreeOptions {
-	return agreeOptions{kube: cli.NewConfigFlags(version.CommandLine), canBeAsked: t.Asks}
+func newAgreeOptions(t terminal.Terminal) agreeOptions {
+	return agreeOptions{kube: terminal.NewConfigFlags(version.CommandLine), canBeAsked: t.Asks}
 }
 
 // AddFlags declares the flags.

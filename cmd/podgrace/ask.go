@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
 )
 
 // askOptions are what is asked of a manifest.

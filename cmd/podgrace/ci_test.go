@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // TestMain lets the test program stand for podgrace itself, where a script calls it by that name or a test runs it in a process of its own.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/terminal"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
@@ -36,7 +36,7 @@ Exit codes: 0 printed
 const compileExample = `  # What would the API server judge by itself of these policies?
   %[1]s compile --policy examples/production-web`
 
-func newCompile(t cli.Terminal, name string) *cobra.Command {
+func newCompile(t terminal.Terminal, name string) *cobra.Command {
 	var paths []string
 	var namespace, globalDefault string
 	var excluded []string
@@ -46,17 +46,17 @@ func newCompile(t cli.Terminal, name string) *cobra.Command {
 		Short:                 "Print limits as the API server judges them by itself",
 		Long:                  compileLong,
 		Example:               fmt.Sprintf(compileExample, name),
-		Args:                  cli.NoArgs,
+		Args:                  terminal.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(paths) == 0 {
-				return cli.UsageError{Err: errors.New("which policies? --policy FILE or --policy FOLDER")}
+				return terminal.UsageError{Err: errors.New("which policies? --policy FILE or --policy FOLDER")}
 			}
-			if err := inputs.NoEmptyPath("--policy", paths); err != nil {
-				return cli.UsageError{Err: err}
+			if err := load.NoEmptyPath("--policy", paths); err != nil {
+				return terminal.UsageError{Err: err}
 			}
 			exempt, err := policy.ExemptIn(namespace).Excluding(excluded...)
 			if err != nil {
-				return cli.UsageError{Err: fmt.Errorf("--exclude-namespaces: %w", err)}
+				return terminal.UsageError{Err: fmt.Errorf("--exclude-namespaces: %w", err)}
 			}
 			return runCompile(t, paths, exempt, globalDefault)
 		},
@@ -75,14 +75,14 @@ func each[T, C any](all []T, compile func(T) (C, error)) ([]C, error) {
 	for i, one := range all {
 		var err error
 		if compiled[i], err = compile(one); err != nil {
-			return nil, cli.UsageError{Err: err}
+			return nil, terminal.UsageError{Err: err}
 		}
 	}
 	return compiled, nil
 }
 
-func runCompile(t cli.Terminal, paths []string, exempt policy.Exempt, globalDefault string) error {
-	files, err := inputs.ReadPolicyFiles("--policy", paths, t.In)
+func runCompile(t terminal.Terminal, paths []string, exempt policy.Exempt, globalDefault string) error {
+	files, err := load.ReadPolicyFiles("--policy", paths, t.In)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func runCompile(t cli.Terminal, paths []string, exempt policy.Exempt, globalDefa
 		fmt.Fprintln(t.Err, w)
 	}
 	if len(wrong) > 0 {
-		return cli.ErrBadInput
+		return terminal.ErrBadInput
 	}
 	ready, err := each(policies, policy.Compile)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/cli/confirm"
+	"github.com/podgrace/podgrace/cli/terminal"
 )
 
 const confirmLong = `Say knowingly what Podgrace refuses to assume: that a pod may run twice, or that
@@ -52,7 +52,7 @@ type confirmOptions struct {
 	carried string // flags that hold for the next command too
 }
 
-func newConfirm(t cli.Terminal, name string) *cobra.Command {
+func newConfirm(t terminal.Terminal, name string) *cobra.Command {
 	o := &confirmOptions{agreeOptions: newAgreeOptions(t), name: name}
 	cmd := &cobra.Command{
 		Use:                   "confirm [-n NAMESPACE] (POD | node/NODE)",
@@ -63,7 +63,7 @@ func newConfirm(t cli.Terminal, name string) *cobra.Command {
 		ValidArgsFunction:     o.completeArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate("confirm")); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return runConfirm(cmd.Context(), t, o)
 		},
@@ -137,7 +137,7 @@ func quote(word string) string {
 }
 
 // runConfirm asks and writes.
-func runConfirm(ctx context.Context, t cli.Terminal, o *confirmOptions) error {
+func runConfirm(ctx context.Context, t terminal.Terminal, o *confirmOptions) error {
 	client, err := o.confirmClient()
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func runConfirm(ctx context.Context, t cli.Terminal, o *confirmOptions) error {
 		confirmed, err = s.Pod(ctx, o.namespace, o.object)
 	}
 	if err == nil && !confirmed {
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	return err
 }

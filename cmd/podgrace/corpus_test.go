@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,7 +14,9 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // everywhere has the constraints and limits of examples/production-web without its match and class, so that the workloads of all namespaces are judged by a margin after preStop and by
@@ -122,6 +125,28 @@ func TestCommandOfTheREADME(t *testing.T) {
 	code, out, complaints := typed(t, "", args)
 	if changed := regexp.MustCompile(`[1-9][0-9]* changed`); code != 0 || !changed.MatchString(out) {
 		t.Errorf("exit %d\n%s%s", code, out, complaints)
+	}
+}
+
+// What the README shows of a review is what the command prints in a terminal of 80 columns.
+func TestOutputOfTheREADME(t *testing.T) {
+	t.Chdir("../..")
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```console\n\\$ podgrace (review [^\n]*)\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1)
+	if len(blocks) == 0 {
+		t.Fatal("the README shows no review")
+	}
+	for _, b := range blocks {
+		var out bytes.Buffer
+		command(t.Context(), terminal.Terminal{In: strings.NewReader(""), Out: &out, Err: &out, Style: console.Style{Width: 80}}, append([]string{"podgrace"}, strings.Fields(b[1])...))
+		for part := range strings.SplitSeq(b[2], "...\n") {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s prints\n%s", b[1], out.String())
+			}
+		}
 	}
 }
 

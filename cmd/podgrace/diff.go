@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/cli/diff"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/impact"
 )
 
 const diffLong = `Show what a change of policies would do to manifests, or to a cluster's workloads
@@ -55,7 +55,7 @@ const diffExample = `  # What does this branch do to the manifests?
   %[1]s diff --from none --to examples/stateful -f dump.json`
 
 type diffOptions struct {
-	inputs   *inputs.Options
+	inputs   *load.Options
 	from, to []string
 	user     string
 	groups   []string
@@ -67,8 +67,8 @@ type diffOptions struct {
 // failOnChange is --fail-on of any change, as diff(1) has it.
 const failOnChange = "change"
 
-func newDiff(t cli.Terminal, name string) *cobra.Command {
-	o := &diffOptions{inputs: inputs.New(version.CommandLine)}
+func newDiff(t terminal.Terminal, name string) *cobra.Command {
+	o := &diffOptions{inputs: load.New(version.CommandLine)}
 	o.inputs.ReadOnly = true
 	cmd := &cobra.Command{
 		Use:                   "diff --from PATH... --to PATH... -f PATH... [--state PATH...]",
@@ -76,17 +76,17 @@ func newDiff(t cli.Terminal, name string) *cobra.Command {
 		Short:                 "Show what a change of policies would do",
 		Long:                  diffLong,
 		Example:               fmt.Sprintf(diffExample, name),
-		Args:                  cli.NoArgs,
+		Args:                  terminal.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(o.inputs.Complete(cmd.Flags()), o.Validate()); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return runDiff(cmd.Context(), t, o)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cli.CompleteFlag(cmd, "output", impact.Formats()...)
-	cli.CompleteFlag(cmd, "fail-on", failOnChange, failOnDeny, failOnNever)
+	terminal.CompleteFlag(cmd, "output", diff.Formats()...)
+	terminal.CompleteFlag(cmd, "fail-on", failOnChange, failOnDeny, failOnNever)
 	return cmd
 }
 
@@ -101,7 +101,7 @@ func (o *diffOptions) AddFlags(f *pflag.FlagSet) {
 	o.inputs.Kube.AddFlags(f)
 	f.StringVar(&o.user, "as", "", "user who is supposed to create, delete and evict")
 	f.StringArrayVar(&o.groups, "as-group", nil, "group of that user; may be repeated")
-	f.StringVarP(&o.format, "output", "o", "text", "one of "+strings.Join(impact.Formats(), ", "))
+	f.StringVarP(&o.format, "output", "o", "text", "one of "+strings.Join(diff.Formats(), ", "))
 	f.StringVar(&o.failOn, "fail-on", failOnChange, "exit with 1 on: change, deny (what is newly refused or forbidden), never")
 	f.BoolVar(&o.all, "all", false, "text: all there is, even if it does not fit a screen")
 }
@@ -117,21 +117,21 @@ func (o *diffOptions) Validate() error {
 		return errors.New("what is to be compared? -f FILE, -f FOLDER or -f - for stdin, or a cluster by --kubeconfig or --context")
 	case len(o.groups) > 0 && o.user == "":
 		return errors.New("--as-group goes with --as")
-	case !slices.Contains(impact.Formats(), o.format):
-		return fmt.Errorf("-o %s: it is one of %s", o.format, strings.Join(impact.Formats(), ", "))
+	case !slices.Contains(diff.Formats(), o.format):
+		return fmt.Errorf("-o %s: it is one of %s", o.format, strings.Join(diff.Formats(), ", "))
 	case !slices.Contains([]string{failOnChange, failOnDeny, failOnNever}, o.failOn):
 		return fmt.Errorf("--fail-on %s: it is change, deny or never", o.failOn)
 	}
 	for flag, paths := range map[string][]string{"--from": o.from, "--to": o.to} {
-		if len(paths) > 1 && slices.Contains(paths, inputs.NoPolicies) {
+		if len(paths) > 1 && slices.Contains(paths, load.NoPolicies) {
 			return fmt.Errorf("%s none stands alone; a file of that name is ./none", flag)
 		}
 	}
-	return errors.Join(inputs.NoEmptyPath("--from", o.from), inputs.NoEmptyPath("--to", o.to), o.inputs.ValidatePaths())
+	return errors.Join(load.NoEmptyPath("--from", o.from), load.NoEmptyPath("--to", o.to), o.inputs.ValidatePaths())
 }
 
-func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
-	r := &diffReader{diffOptions: o, Terminal: t, policyFiles: map[string]*inputs.PolicyFiles{}}
+func runDiff(ctx context.Context, t terminal.Terminal, o *diffOptions) error {
+	r := &diffReader{diffOptions: o, Terminal: t, policyFiles: map[string]*load.PolicyFiles{}}
 	if err := r.read(ctx); err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
 	if err != nil {
 		return err
 	}
-	bar := cli.NewProgress(t, "comparing", len(r.documents))
-	c := impact.Comparison{From: from, To: to, User: userInfo(o.user, o.groups), Progress: bar.Add}
+	bar := terminal.NewProgress(t, "comparing", len(r.documents))
+	c := diff.Comparison{From: from, To: to, User: userInfo(o.user, o.groups), Progress: bar.Add}
 	d, err := c.Of(ctx, r.documents)
 	bar.Done()
 	if err != nil {
@@ -160,20 +160,20 @@ func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
 	d.AddErrors(r.errors...)
 	wrong, left := review.SetAside(d.Errors)
 	d.Errors, d.Summary.Errors = wrong, len(wrong)
-	inputs.TellLeftOut(t, left)
-	if err := impact.Write(t.Out, o.format, d, impact.Options{Style: t.Style, All: o.all}); err != nil {
+	load.TellLeftOut(t, left)
+	if err := diff.Write(t.Out, o.format, d, diff.Options{Style: t.Style, All: o.all}); err != nil {
 		return err
 	}
 	return o.verdict(&d.Summary)
 }
 
 // verdict is the exit code: what was found is printed.
-func (o *diffOptions) verdict(s *impact.Summary) error {
+func (o *diffOptions) verdict(s *diff.Summary) error {
 	switch {
 	case s.Errors > 0:
-		return cli.ErrBadInput
+		return terminal.ErrBadInput
 	case o.failOn == failOnChange && s.Affected+s.Evicting > 0, o.failOn == failOnDeny && s.Denying > 0:
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (o *diffOptions) verdict(s *impact.Summary) error {
 // diffReader reads what is to be compared.
 type diffReader struct {
 	*diffOptions
-	cli.Terminal
+	terminal.Terminal
 	state         *review.State
 	exempt        policy.Exempt
 	before, after []*v1alpha1.PodPolicy
@@ -189,12 +189,12 @@ type diffReader struct {
 	files         int
 	errors        []*manifest.Error
 	// policyFiles by the flag that names them.
-	policyFiles map[string]*inputs.PolicyFiles
+	policyFiles map[string]*load.PolicyFiles
 }
 
 func (r *diffReader) read(ctx context.Context) error {
 	var wrongFrom, wrongTo error
-	r.before, wrongFrom = r.policies("--from", inputs.AtRef(r.from, r.to))
+	r.before, wrongFrom = r.policies("--from", load.AtRef(r.from, r.to))
 	r.after, wrongTo = r.policies("--to", r.to)
 	if err := errors.Join(wrongFrom, wrongTo); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (r *diffReader) read(ctx context.Context) error {
 	manifests, further := r.inputs.Read(r.Terminal)
 	r.documents, r.files = manifests.Documents, manifests.Files
 	r.errors = append(append(r.errors, manifests.Errors...), further.Errors...)
-	inputs.TellLeftOut(r.Terminal, slices.Concat(manifests.LeftOut, further.LeftOut))
+	load.TellLeftOut(r.Terminal, slices.Concat(manifests.LeftOut, further.LeftOut))
 	r.state = review.NewState()
 	if r.inputs.Live {
 		if err := r.cluster(ctx); err != nil {
@@ -232,10 +232,10 @@ func (r *diffReader) read(ctx context.Context) error {
 
 // policies of a flag. What is wrong within a file is among the errors.
 func (r *diffReader) policies(flag string, paths []string) ([]*v1alpha1.PodPolicy, error) {
-	if slices.Equal(paths, []string{inputs.NoPolicies}) {
+	if slices.Equal(paths, []string{load.NoPolicies}) {
 		return nil, nil
 	}
-	files, err := inputs.ReadPolicyFiles(flag, paths, r.In)
+	files, err := load.ReadPolicyFiles(flag, paths, r.In)
 	if err != nil {
 		return nil, err
 	}
@@ -291,9 +291,9 @@ func (r *diffReader) cluster(ctx context.Context) error {
 func (r *diffReader) engine(flag string, policies []*v1alpha1.PodPolicy) (*review.Engine, error) {
 	e, err := review.NewEngine(r.state, policies...)
 	if err != nil {
-		return nil, cli.UsageError{Err: err}
+		return nil, terminal.UsageError{Err: err}
 	}
-	inputs.TellUnread(r.Terminal, e.Unread)
+	load.TellUnread(r.Terminal, e.Unread)
 	if err := e.SetExempt(r.exempt); err != nil {
 		return nil, fmt.Errorf("leave out excluded namespaces: %w", err)
 	}

@@ -12,25 +12,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/review/impact"
+	"github.com/podgrace/podgrace/cli/diff"
+	"github.com/podgrace/podgrace/cli/terminal"
 )
 
 // runsDiff runs the command as command does.
 func runsDiff(t *testing.T, stdin string, args ...string) (code int, out string) {
 	t.Helper()
 	var text bytes.Buffer
-	cmd := newDiff(cli.Terminal{In: strings.NewReader(stdin), Out: &text, Err: &text}, "podgrace")
+	cmd := newDiff(terminal.Terminal{In: strings.NewReader(stdin), Out: &text, Err: &text}, "podgrace")
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(args)
 	cmd.SetOut(&text)
 	err := cmd.ExecuteContext(t.Context())
-	var usage cli.UsageError
+	var usage terminal.UsageError
 	switch {
 	case err == nil:
-	case errors.Is(err, cli.ErrNo):
+	case errors.Is(err, terminal.ErrNo):
 		code = 1
-	case errors.Is(err, cli.ErrBadInput):
+	case errors.Is(err, terminal.ErrBadInput):
 		code = 2
 	case errors.As(err, &usage):
 		code = 2
@@ -91,11 +91,11 @@ func TestDiffOfStdinAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out := runsDiff(t, string(manifests), "--from", "none", "--to", "testdata/diff/new.yaml", "-f", "-", "-o", "json")
-	var d impact.Diff
+	var d diff.Diff
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if code != 1 || d.Summary.Files != 1 || d.Summary.Kinds[impact.Changed] != 1 || d.Workloads[0].Source.File != "-" {
+	if code != 1 || d.Summary.Files != 1 || d.Summary.Kinds[diff.Changed] != 1 || d.Workloads[0].Source.File != "-" {
 		t.Errorf("exit %d: %+v", code, d.Summary)
 	}
 }
@@ -170,14 +170,14 @@ func resources(path string) string {
 // Without -f and --from both are the cluster's. What may not be read is told, and the rest is compared.
 func TestDiffOfACluster(t *testing.T) {
 	code, out := runsDiff(t, "", "--to", "testdata/diff/new.yaml", "--kubeconfig", cluster(t), "-o", "json")
-	var d impact.Diff
+	var d diff.Diff
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err, out)
 	}
 	if code != 2 || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Message, "list the DaemonSet objects") {
 		t.Errorf("exit %d, %+v", code, d.Errors)
 	}
-	if d.Summary.Workloads != 2 || d.Summary.Kinds[impact.Changed] != 2 || string(d.Workloads[0].Changes[0].Fields[0].From) != "20" {
+	if d.Summary.Workloads != 2 || d.Summary.Kinds[diff.Changed] != 2 || string(d.Workloads[0].Changes[0].Fields[0].From) != "20" {
 		t.Errorf("%+v %+v", d.Summary, d.Workloads)
 	}
 	if len(d.Running) != 1 || d.Running[0].Owner.String() != "Deployment shop/web" || string(d.Running[0].Fields[0].To) != "45" {
@@ -248,7 +248,7 @@ func TestHalfReadPoliciesOfACluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, told bytes.Buffer
-			root := newRoot(cli.Terminal{In: strings.NewReader(""), Out: &out, Err: &told}, "podgrace")
+			root := newRoot(terminal.Terminal{In: strings.NewReader(""), Out: &out, Err: &told}, "podgrace")
 			root.SetArgs(append(strings.Fields(tc.args), "--kubeconfig", kubeconfig))
 			if err := root.ExecuteContext(t.Context()); err != nil {
 				t.Errorf("%v\n%s", err, told.String())
@@ -267,7 +267,7 @@ func TestHalfReadPoliciesOfACluster(t *testing.T) {
 func TestDiffOfCustomWorkloadsOfACluster(t *testing.T) {
 	_, out := runsDiff(t, "", "--to", "testdata/diff/new.yaml", "--kubeconfig", cluster(t), "-o", "json",
 		"--template", "CloneSet.apps.example.com=spec.template", "--template", "CloneSte.apps.example.com=spec.template")
-	var d impact.Diff
+	var d diff.Diff
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err, out)
 	}

@@ -11,12 +11,12 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
-	"github.com/podgrace/podgrace/review/impact"
+	"github.com/podgrace/podgrace/cli/diff"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // thresholds asks the nodes that get eviction thresholds by the change whether they meet them now. It asks nobody if the policies that come have no NodePolicy.
-func (r *diffReader) thresholds(ctx context.Context) ([]impact.Threshold, error) {
+func (r *diffReader) thresholds(ctx context.Context) ([]diff.Threshold, error) {
 	after := r.nodePoliciesOf("--to")
 	if !r.inputs.Live || len(after) == 0 {
 		return nil, nil
@@ -52,7 +52,7 @@ func (r *diffReader) thresholds(ctx context.Context) ([]impact.Threshold, error)
 const askedAtOnce = 16
 
 // newlyMet returns the thresholds that are new to nodes, by NodePolicy, with the nodes that meet them. left asks a node; nil: it does not answer.
-func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left func(node string) map[v1alpha1.EvictionSignal]enforcement.Left) ([]impact.Threshold, error) {
+func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left func(node string) map[v1alpha1.EvictionSignal]enforcement.Left) ([]diff.Threshold, error) {
 	was, _ := enforcement.Compile(before) // one whose selector does not compile selects nothing
 	comes, err := enforcement.Compile(after)
 	if err != nil {
@@ -81,13 +81,13 @@ func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left fu
 	}
 	wait.Wait()
 
-	var found []impact.Threshold
+	var found []diff.Threshold
 	for _, a := range all {
 		for _, t := range a.thresholds {
-			i := slices.IndexFunc(found, func(f impact.Threshold) bool { return f.NodePolicy == a.policy && f.Threshold == t.String() })
+			i := slices.IndexFunc(found, func(f diff.Threshold) bool { return f.NodePolicy == a.policy && f.Threshold == t.String() })
 			if i < 0 {
 				i = len(found)
-				found = append(found, impact.Threshold{NodePolicy: a.policy, Threshold: t.String()})
+				found = append(found, diff.Threshold{NodePolicy: a.policy, Threshold: t.String()})
 			}
 			found[i].Of++
 			switch met, known := t.Met(a.left); {
@@ -98,7 +98,7 @@ func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left fu
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b impact.Threshold) int {
+	slices.SortStableFunc(found, func(a, b diff.Threshold) int {
 		return strings.Compare(a.NodePolicy+" "+a.Threshold, b.NodePolicy+" "+b.Threshold)
 	})
 	return found, nil

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/doctor"
-	"github.com/podgrace/podgrace/doctor/collect"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/cli/doctor"
+	"github.com/podgrace/podgrace/cli/doctor/collect"
+	"github.com/podgrace/podgrace/cli/input"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 const doctorLong = `Say what on a cluster would keep Podgrace from working, why, and what to do: before it
@@ -29,14 +29,14 @@ at, 1 something is or the cluster can't be reached, 2 bad input`
 
 // doctorOptions are the command's.
 type doctorOptions struct {
-	*inputs.Options
+	*load.Options
 
 	failOn, output string
 	kubelets       bool
 }
 
-func newDoctor(t cli.Terminal, name string) *cobra.Command {
-	o := &doctorOptions{Options: inputs.New(version.CommandLine), failOn: string(doctor.Error), output: "text"}
+func newDoctor(t terminal.Terminal, name string) *cobra.Command {
+	o := &doctorOptions{Options: load.New(version.CommandLine), failOn: string(doctor.Error), output: "text"}
 	o.ReadOnly = true
 	cmd := &cobra.Command{
 		Use:                   "doctor",
@@ -46,10 +46,10 @@ func newDoctor(t cli.Terminal, name string) *cobra.Command {
 		Example: fmt.Sprintf(`  %[1]s doctor                       # the cluster of the current context
   %[1]s doctor --fail-on warning -o json
   %[1]s doctor --state dump.json     # what kubectl get -o json has written`, name),
-		Args: cli.NoArgs,
+		Args: terminal.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return o.run(cmd.Context(), t)
 		},
@@ -62,8 +62,8 @@ func newDoctor(t cli.Terminal, name string) *cobra.Command {
 	o.AddReadingFlags(f)
 	o.Kube.AddFlags(f)
 	f.Lookup("namespace").Usage = "the namespace that Podgrace is, or is to be, installed in (default: where its webhook configurations say, else " + doctor.DefaultNamespace + ")"
-	cli.CompleteFlag(cmd, "fail-on", strings.Split(failOnValues(), ", ")...)
-	cli.CompleteFlag(cmd, "output", "text", "json")
+	terminal.CompleteFlag(cmd, "fail-on", strings.Split(failOnValues(), ", ")...)
+	terminal.CompleteFlag(cmd, "output", "text", "json")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func (o *doctorOptions) validate() error {
 	return errors.Join(append(errs, o.ValidatePaths())...)
 }
 
-func (o *doctorOptions) run(ctx context.Context, t cli.Terminal) error {
+func (o *doctorOptions) run(ctx context.Context, t terminal.Terminal) error {
 	s, wrong, err := o.snapshot(ctx, t)
 	if err != nil {
 		return err
@@ -109,15 +109,15 @@ func (o *doctorOptions) run(ctx context.Context, t cli.Terminal) error {
 	}
 	switch {
 	case len(wrong) > 0:
-		return cli.ErrBadInput
+		return terminal.ErrBadInput
 	case o.failOn != never && r.Fails(doctor.Severity(o.failOn)):
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	return nil
 }
 
 // snapshot reads the files, or the cluster.
-func (o *doctorOptions) snapshot(ctx context.Context, t cli.Terminal) (*doctor.Snapshot, []*manifest.Error, error) {
+func (o *doctorOptions) snapshot(ctx context.Context, t terminal.Terminal) (*doctor.Snapshot, []*manifest.Error, error) {
 	options := collect.Options{Namespace: *o.Kube.Namespace, Kubelets: o.kubelets, CLI: version.Of(version.CommandLine).Version, Now: t.Now()}
 	if len(o.State) > 0 {
 		reader := &input.Reader{Stdin: t.In, Exclude: o.Exclude, Render: o.Render}
@@ -126,7 +126,7 @@ func (o *doctorOptions) snapshot(ctx context.Context, t cli.Terminal) (*doctor.S
 	}
 	config, err := o.Kube.ToRESTConfig()
 	if err != nil {
-		return nil, nil, cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
+		return nil, nil, terminal.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
 	}
 	config.QPS, config.Burst = 50, 300 // as kubectl's
 	s, err := collect.FromCluster(ctx, config, options)

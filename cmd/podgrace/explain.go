@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/cli/explain"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/policy/policyfile"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/explain"
 )
 
 const explainLong = `Explain one pod: where its priority, its constraints and its grace period come from,
@@ -47,7 +47,7 @@ const explainExample = `  # Why is this pod as it is, and what would a stop take
   %[1]s explain Deployment/frontend -f examples/production-web`
 
 type explainOptions struct {
-	inputs       *inputs.Options
+	inputs       *load.Options
 	nodePolicies []string
 	format       string
 	user         string
@@ -59,8 +59,8 @@ type explainOptions struct {
 	reading []string // of a previewer
 }
 
-func newExplain(t cli.Terminal, name string) *cobra.Command {
-	o := &explainOptions{inputs: inputs.New(version.CommandLine)}
+func newExplain(t terminal.Terminal, name string) *cobra.Command {
+	o := &explainOptions{inputs: load.New(version.CommandLine)}
 	cmd := &cobra.Command{
 		Use:                   "explain POD [-n NAMESPACE] [-f PATH... --policy PATH...]",
 		DisableFlagsInUseLine: true,
@@ -70,13 +70,13 @@ func newExplain(t cli.Terminal, name string) *cobra.Command {
 		ValidArgsFunction:     o.completeArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate()); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return runExplain(cmd.Context(), t, o)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cli.CompleteFlag(cmd, "output", "text", "json")
+	terminal.CompleteFlag(cmd, "output", "text", "json")
 	return cmd
 }
 
@@ -127,10 +127,10 @@ func (o *explainOptions) Validate() error {
 	case len(o.inputs.Paths) == 0 && o.name == "":
 		return errors.New("which pod? explain POD, or with -f one of the manifests")
 	}
-	return errors.Join(inputs.NoEmptyPath("--node-policy", o.nodePolicies), o.inputs.ValidatePaths())
+	return errors.Join(load.NoEmptyPath("--node-policy", o.nodePolicies), o.inputs.ValidatePaths())
 }
 
-func runExplain(ctx context.Context, t cli.Terminal, o *explainOptions) error {
+func runExplain(ctx context.Context, t terminal.Terminal, o *explainOptions) error {
 	var in *explain.Input
 	var err error
 	if len(o.inputs.Paths) == 0 {
@@ -156,7 +156,7 @@ func runExplain(ctx context.Context, t cli.Terminal, o *explainOptions) error {
 }
 
 // manifest is the one of the input that is asked for.
-func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain.Input, error) {
+func (o *explainOptions) manifest(ctx context.Context, t terminal.Terminal) (*explain.Input, error) {
 	l, err := o.inputs.Load(ctx, t)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain
 	meant := slices.DeleteFunc(slices.Clone(l.Documents), func(d *manifest.Document) bool { return !o.means(d) })
 	if len(meant) == 0 {
 		if meant, err = o.podsOfSets(l.Documents); len(meant) == 0 && err != nil {
-			return nil, cli.UsageError{Err: err}
+			return nil, terminal.UsageError{Err: err}
 		}
 	}
 	var found []*manifest.Document
@@ -186,7 +186,7 @@ func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain
 		}
 	}
 	if len(found) != 1 {
-		return nil, cli.UsageError{Err: o.choose(found, l.Documents)}
+		return nil, terminal.UsageError{Err: o.choose(found, l.Documents)}
 	}
 	o.previewDocument(ctx, t, l, found[0], of)
 	return of, o.nodePolicy(of)
@@ -263,11 +263,11 @@ func (o *explainOptions) choose(found, all []*manifest.Document) error {
 // nodePolicy takes the one of the files, which stands for the pod's node, whatever that is.
 func (o *explainOptions) nodePolicy(in *explain.Input) error {
 	policies, err := policyfile.RequireNodePolicies(o.nodePolicies...)
-	if wrong := inputs.WrongPath("--node-policy", err); wrong != nil {
+	if wrong := load.WrongPath("--node-policy", err); wrong != nil {
 		return wrong
 	}
 	if err != nil {
-		return cli.UsageError{Err: err}
+		return terminal.UsageError{Err: err}
 	}
 	if len(policies) > 0 {
 		in.NodePolicy, in.NodePolicyName = heaviest(in.Node, policies)

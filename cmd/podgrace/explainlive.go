@@ -22,27 +22,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/enforcement"
-	"github.com/podgrace/podgrace/graceperiod/deadline"
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/cli/confirm"
+	"github.com/podgrace/podgrace/cli/explain"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod/deadline"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/explain"
+	"github.com/podgrace/podgrace/policy/enforcement"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // livePod is a pod of the cluster, and what the cluster knows around it.
-func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.Input, error) {
+func (o *explainOptions) livePod(ctx context.Context, t terminal.Terminal) (*explain.Input, error) {
 	reader, err := o.inputs.Client()
 	if err != nil {
 		return nil, err
 	}
 	policies, policiesErr := o.podPolicies(ctx, t, reader)
-	if _, typed := errors.AsType[cli.UsageError](policiesErr); typed {
+	if _, typed := errors.AsType[terminal.UsageError](policiesErr); typed {
 		return nil, policiesErr // what is wrong in a file is told at once
 	}
 	var pod corev1.Pod
@@ -61,7 +61,7 @@ func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.
 	if err != nil {
 		return nil, err
 	}
-	inputs.TellUnread(t, unread)
+	load.TellUnread(t, unread)
 	exempt, err := o.inputs.ExemptOf(ctx, t, reader)
 	if err != nil {
 		return nil, err
@@ -131,15 +131,15 @@ func get(ctx context.Context, kube kubernetes.Interface, into any, path ...strin
 }
 
 // podPolicies are those of the files, or of the cluster.
-func (o *explainOptions) podPolicies(ctx context.Context, t cli.Terminal, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
+func (o *explainOptions) podPolicies(ctx context.Context, t terminal.Terminal, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
 	if len(o.inputs.Policies) > 0 {
-		files, err := inputs.ReadPolicyFiles("--policy", o.inputs.Policies, t.In)
+		files, err := load.ReadPolicyFiles("--policy", o.inputs.Policies, t.In)
 		if err != nil {
 			return nil, err
 		}
 		policies, wrong, err := files.Require()
 		if err == nil && len(wrong) > 0 {
-			err = cli.UsageError{Err: manifest.Join(wrong)}
+			err = terminal.UsageError{Err: manifest.Join(wrong)}
 		}
 		return policies, err
 	}

@@ -11,7 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // podsOfSets are the StatefulSets that would make a pod of the name that is asked for, each as if its first pod were that one. The error says

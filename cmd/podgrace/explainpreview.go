@@ -8,23 +8,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/explain"
-	"github.com/podgrace/podgrace/review/scheduling"
+	"github.com/podgrace/podgrace/cli/explain"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // previewPod asks where a pod of the cluster would be scheduled.
-func (o *explainOptions) previewPod(ctx context.Context, t cli.Terminal, in *explain.Input) {
+func (o *explainOptions) previewPod(ctx context.Context, t terminal.Terminal, in *explain.Input) {
 	reading := slices.DeleteFunc(slices.Clone(o.reading), func(flag string) bool { return strings.HasPrefix(flag, "--state=") }) // the cluster is the state
 	o.asked(t, reading, in, func(p *previewer) (*scheduling.Preview, error) { return p.pod(ctx, in.Pod.Namespace, in.Pod.Name) })
 }
 
 // previewDocument asks it of a manifest, where nodes are known.
-func (o *explainOptions) previewDocument(ctx context.Context, t cli.Terminal, l *inputs.Loaded, meant *manifest.Document, in *explain.Input) {
+func (o *explainOptions) previewDocument(ctx context.Context, t terminal.Terminal, l *load.Loaded, meant *manifest.Document, in *explain.Input) {
 	if len(review.Objects[*corev1.Node](l.Engine.State)) == 0 {
 		return
 	}
@@ -55,7 +55,7 @@ func (o *explainOptions) previewDocument(ctx context.Context, t cli.Terminal, l 
 }
 
 // asked puts an answer into the input, or why there is none: nothing else of an explanation depends on it. That the program is missing is no news about a pod that has its node.
-func (o *explainOptions) asked(t cli.Terminal, reading []string, in *explain.Input, ask func(*previewer) (*scheduling.Preview, error)) {
+func (o *explainOptions) asked(t terminal.Terminal, reading []string, in *explain.Input, ask func(*previewer) (*scheduling.Preview, error)) {
 	if !o.preview || graceperiod.Finished(in.Pod) {
 		return
 	}

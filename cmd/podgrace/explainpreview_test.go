@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // explained runs explain beside a fake podgrace-preview, and returns what it prints, what the fake notes, and what it complains of.

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/cli/terminal"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 const fenceLong = `Ask the fencer to have a node powered off and to release its pods, as if it had
@@ -51,7 +51,7 @@ type fenceOptions struct {
 	node string
 }
 
-func newFence(t cli.Terminal, name string) *cobra.Command {
+func newFence(t terminal.Terminal, name string) *cobra.Command {
 	o := &fenceOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := &cobra.Command{
 		Use:                   "fence NODE",
@@ -61,7 +61,7 @@ func newFence(t cli.Terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(fenceExample, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.parse(args), o.Complete(), o.Validate("fence")); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return runFence(cmd.Context(), t, o, name)
 		},
@@ -102,7 +102,7 @@ type fenceFacts struct {
 	ready map[string]string
 }
 
-func runFence(ctx context.Context, t cli.Terminal, o *fenceOptions, name string) error {
+func runFence(ctx context.Context, t terminal.Terminal, o *fenceOptions, name string) error {
 	kube, err := client.New(o.config, client.Options{Scheme: fencingScheme()})
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
@@ -115,7 +115,7 @@ func runFence(ctx context.Context, t cli.Terminal, o *fenceOptions, name string)
 	text, possible := fencePage(f, t.Style)
 	fmt.Fprint(t.Out, text)
 	if !possible {
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	if o.dryRun {
 		if err := kube.Create(ctx, fence, client.DryRunAll); err != nil {
@@ -129,7 +129,7 @@ func runFence(ctx context.Context, t cli.Terminal, o *fenceOptions, name string)
 		answer, err := bufio.NewReader(t.In).ReadString('\n')
 		if err != nil || strings.TrimSpace(answer) != o.node {
 			fmt.Fprintln(t.Err, "Not asked for.")
-			return cli.ErrNo
+			return terminal.ErrNo
 		}
 	}
 	if err := kube.Create(ctx, fence); err != nil {

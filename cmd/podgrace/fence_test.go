@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // Who asks for a fence sees first what it comes to, and what can't be is refused before anybody is asked.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/cli/confirm"
+	"github.com/podgrace/podgrace/cli/terminal"
 )
 
 const grantLong = `Grant an exception that the owner of a namespace has asked for: a PolicyException
@@ -43,7 +43,7 @@ type grantOptions struct {
 	exception string
 }
 
-func newGrant(t cli.Terminal, name string) *cobra.Command {
+func newGrant(t terminal.Terminal, name string) *cobra.Command {
 	o := &grantOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := &cobra.Command{
 		Use:                   "grant [-n NAMESPACE] EXCEPTION",
@@ -53,7 +53,7 @@ func newGrant(t cli.Terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(grantExample, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(args), o.Validate("grant")); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return runGrant(cmd.Context(), t, o)
 		},
@@ -92,7 +92,7 @@ func parseException(args []string) (string, error) {
 }
 
 // runGrant asks and writes.
-func runGrant(ctx context.Context, t cli.Terminal, o *grantOptions) error {
+func runGrant(ctx context.Context, t terminal.Terminal, o *grantOptions) error {
 	reader, err := o.confirmClient()
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func runGrant(ctx context.Context, t cli.Terminal, o *grantOptions) error {
 	s := &confirm.Session{In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style}
 	granted, err := s.Grant(ctx, &confirm.ExceptionClient{Client: reader}, o.namespace, o.exception)
 	if err == nil && !granted {
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	return err
 }

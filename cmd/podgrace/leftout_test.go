@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
 )
 
 // inFolder writes files into the working directory of the tree.

@@ -10,25 +10,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // Signals keep their meaning: Ctrl-C and SIGTERM end the program wherever it is. Nothing here needs an orderly end (files are
 // replaced as a whole, what a cluster is asked for is one request), and a handler would only be heard between two reads: never
 // where a terminal or a pipe is waited for.
 func main() {
-	os.Exit(command(context.Background(), cli.NewTerminal(), os.Args))
+	os.Exit(command(context.Background(), terminal.NewTerminal(), os.Args))
 }
 
 // command returns the exit code: 0, 1 where the answer is no or it failed, 2 where the input is bad.
-func command(ctx context.Context, t cli.Terminal, args []string) int {
+func command(ctx context.Context, t terminal.Terminal, args []string) int {
 	root := newRoot(t, programName(args[0]))
 	root.SetArgs(args[1:])
 	if filepath.Base(args[0]) == kubectlCompletes {
 		root.SetArgs(append([]string{"__complete"}, args[1:]...))
 	}
-	return cli.Execute(ctx, t, root)
+	return terminal.Execute(ctx, t, root)
 }
 
 // kubectlCompletes is the program that kubectl runs to complete the plugin's arguments.
@@ -44,19 +44,19 @@ func programName(path string) string {
 }
 
 // newRoot returns the command with all that it can do.
-func newRoot(t cli.Terminal, name string) *cobra.Command {
+func newRoot(t terminal.Terminal, name string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "podgrace",
 		Short: "Decide how pods are ranked, spread and stopped, and see why",
 		Args: func(root *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.UsageError{Err: fmt.Errorf("unknown command %q%s; see %s --help", args[0], meant(root, args[0]), name)}
+				return terminal.UsageError{Err: fmt.Errorf("unknown command %q%s; see %s --help", args[0], meant(root, args[0]), name)}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cli.Declare(root, t, name, version.Of(version.CommandLine))
+	terminal.Declare(root, t, name, version.Of(version.CommandLine))
 	root.AddCommand(newReview(t, name), newTest(t, name), newDiff(t, name), newExplain(t, name), newCompile(t, name), newConfirm(t, name), newGrant(t, name), newStatus(t, name), newDoctor(t, name), newFence(t, name), newVolumeLock(t, name), newPreview(name), newVersion())
 	return root
 }
@@ -77,7 +77,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version of this program",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.UsageError{Err: fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())}
+				return terminal.UsageError{Err: fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())}
 			}
 			return nil
 		},

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // kubeconfig of a server that nobody is.
@@ -80,7 +80,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			code := command(t.Context(), cli.Terminal{In: strings.NewReader(""), Out: &out, Err: &out, Asks: tc.asks}, append([]string{"podgrace"}, strings.Fields(tc.args)...))
+			code := command(t.Context(), terminal.Terminal{In: strings.NewReader(""), Out: &out, Err: &out, Asks: tc.asks}, append([]string{"podgrace"}, strings.Fields(tc.args)...))
 			if code != tc.code || !strings.Contains(out.String(), tc.says) {
 				t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.code, tc.says, out.String())
 			}
@@ -101,7 +101,7 @@ func TestKubectlPlugin(t *testing.T) {
 		if strings.Contains(program, "complete") {
 			args[2] = "d"
 		}
-		if code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, args); code != 0 || !strings.Contains(out.String(), want) {
+		if code := command(t.Context(), terminal.Terminal{Out: &out, Err: &out}, args); code != 0 || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: exit %d, want %q in:\n%s", program, code, want, out.String())
 		}
 	}
@@ -109,7 +109,7 @@ func TestKubectlPlugin(t *testing.T) {
 
 // What is to be typed next goes to the same cluster as the same user, and repeats no secret.
 func TestCarriedFlags(t *testing.T) {
-	cmd := newConfirm(cli.Terminal{}, "podgrace")
+	cmd := newConfirm(terminal.Terminal{}, "podgrace")
 	if err := cmd.ParseFlags([]string{"--context", "it's prod", "--as=bob", "--as-group=a", "--as-group=b", "--as-user-extra=team=x", "--token=secret", "-n", "shop", "--yes"}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/report"
+	"github.com/podgrace/podgrace/cli/report"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // outputs are the values of -o, FORMAT or FORMAT=FILE: one review is printed in several formats, since a CI system wants one and its reader

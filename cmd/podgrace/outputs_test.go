@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
 )
 
 // One review, in several formats: each file is what -o alone would have printed.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/launch"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/cli/launch"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 const previewLong = `Preview where a pod would be scheduled, why not elsewhere, and whom it would cost,
@@ -38,7 +38,7 @@ func newPreview(name string) *cobra.Command {
 			case err != nil && (slices.Contains(args, "--help") || slices.Contains(args, "-h")):
 				return cmd.Help()
 			case err != nil:
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return launch.Starter{Command: cmd.CommandPath(), Version: version.Of(version.CommandLine).Version}.Become(path, args...)
 		},

@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/launch"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/cli/launch"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // fakeDoes is what the fake podgrace-preview does, but for telling how it was started.

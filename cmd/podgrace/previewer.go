@@ -10,28 +10,28 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/cmd/podgrace/launch"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review/scheduling"
+	"github.com/podgrace/podgrace/cli/launch"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/scheduling"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // previewer asks podgrace-preview about pods, as a child whose output is read.
 type previewer struct {
 	path string
-	// reading are flags by which it reads the same policies and state (inputs.Options.Again).
+	// reading are flags by which it reads the same policies and state (load.Options.Again).
 	reading []string
 	// complaints is where goes what it says beside an answer.
 	complaints io.Writer
 }
 
 // newPreviewer finds the program.
-func newPreviewer(t cli.Terminal, reading []string) (*previewer, error) {
+func newPreviewer(t terminal.Terminal, reading []string) (*previewer, error) {
 	path, err := launch.Find(version.Preview)
 	if err != nil {
-		return nil, cli.UsageError{Err: err}
+		return nil, terminal.UsageError{Err: err}
 	}
 	return &previewer{path, reading, t.Err}, nil
 }
@@ -91,8 +91,8 @@ func (p *previewer) ask(ctx context.Context, stdin io.Reader, args ...string) (*
 	if len(out) == 0 {
 		said := strings.ReplaceAll("\n"+strings.TrimSpace(complaints.String()), "\n"+version.Preview+": ", "\n")
 		err := fmt.Errorf("%s gives no answer (exit code %d): %s", version.Preview, code, strings.ReplaceAll(strings.TrimPrefix(said, "\n"), "\n", "; "))
-		if code == int(cli.ErrBadInput) {
-			return nil, cli.UsageError{Err: err}
+		if code == int(terminal.ErrBadInput) {
+			return nil, terminal.UsageError{Err: err}
 		}
 		return nil, err
 	}
@@ -103,4 +103,4 @@ func (p *previewer) ask(ctx context.Context, stdin io.Reader, args ...string) (*
 }
 
 // aloneIn says whether there is neither a state nor a cluster beside the manifests.
-func aloneIn(o *inputs.Options) bool { return !o.Live && len(o.State) == 0 }
+func aloneIn(o *load.Options) bool { return !o.Live && len(o.State) == 0 }

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/report"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/report"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 const reviewLong = `Review manifests as the cluster's API server and Podgrace's webhooks would: what
@@ -82,7 +82,7 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
   %[1]s review -f examples/stateful --operation delete --grace-period 0 --as jane --context production`
 
 type reviewOptions struct {
-	inputs *inputs.Options
+	inputs *load.Options
 	ask    askOptions
 	out    outputs
 	failOn []string
@@ -93,8 +93,8 @@ type reviewOptions struct {
 	reading []string // of a previewer
 }
 
-func newReview(t cli.Terminal, name string) *cobra.Command {
-	o := &reviewOptions{inputs: inputs.New(version.CommandLine), out: newOutputs()}
+func newReview(t terminal.Terminal, name string) *cobra.Command {
+	o := &reviewOptions{inputs: load.New(version.CommandLine), out: newOutputs()}
 	o.inputs.ReadOnly, o.inputs.MayDump = true, true
 	cmd := &cobra.Command{
 		Use:                   "review [-f PATH...] [--policy PATH...] [--state PATH...]",
@@ -102,18 +102,18 @@ func newReview(t cli.Terminal, name string) *cobra.Command {
 		Short:                 "Review manifests: what the policies change, warn about and refuse",
 		Long:                  reviewLong,
 		Example:               fmt.Sprintf(reviewExample, name),
-		Args:                  cli.NoArgs,
+		Args:                  terminal.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags()), o.Validate()); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return runReview(cmd.Context(), t, o)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cli.CompleteFlag(cmd, "output", formats()...)
-	cli.CompleteFlag(cmd, "fail-on", failOnReview...)
-	cli.CompleteFlag(cmd, "operation", "create", "delete", "evict")
+	terminal.CompleteFlag(cmd, "output", formats()...)
+	terminal.CompleteFlag(cmd, "fail-on", failOnReview...)
+	terminal.CompleteFlag(cmd, "operation", "create", "delete", "evict")
 	return cmd
 }
 
@@ -154,7 +154,7 @@ func (o *reviewOptions) validatePreview() error {
 	return nil
 }
 
-func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
+func runReview(ctx context.Context, t terminal.Terminal, o *reviewOptions) error {
 	previewer, err := o.previewer(t)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	}
 	loaded.Errors = append(loaded.Errors, unknown...)
 	loaded.Engine.Lean = !o.out.needPods()
-	bar := cli.NewProgress(t, "reviewing", len(loaded.Documents))
+	bar := terminal.NewProgress(t, "reviewing", len(loaded.Documents))
 	results, other, wrong, err := loaded.Engine.All(ctx, loaded.Documents, o.ask.question(), bar.Add)
 	bar.Done()
 	if err != nil {
@@ -207,13 +207,13 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 		}
 	}
 	if !o.out.has(report.FormatText, report.FormatMarkdown, report.FormatHTML, report.FormatJSON) { // the others have no place for it
-		inputs.TellLeftOut(t, r.LeftOut)
+		load.TellLeftOut(t, r.LeftOut)
 	}
 	return cmp.Or(notPreviewed, o.verdict(r))
 }
 
 // previewer is nil where nobody asks for one.
-func (o *reviewOptions) previewer(t cli.Terminal) (*previewer, error) {
+func (o *reviewOptions) previewer(t terminal.Terminal) (*previewer, error) {
 	if !o.preview {
 		return nil, nil
 	}
@@ -224,9 +224,9 @@ func (o *reviewOptions) previewer(t cli.Terminal) (*previewer, error) {
 func (o *reviewOptions) verdict(r *review.Report) error {
 	switch {
 	case r.Summary.Errors > 0:
-		return cli.ErrBadInput
+		return terminal.ErrBadInput
 	case found(&r.Summary, o.failOn):
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/tools/txtar"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/impact"
-	"github.com/podgrace/podgrace/review/report"
+	"github.com/podgrace/podgrace/cli/diff"
+	"github.com/podgrace/podgrace/cli/report"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
 )
 
 // tree is what the commands of these tests are run over.
@@ -154,7 +154,7 @@ func inTree(t *testing.T) {
 func typed(t *testing.T, stdin, args string) (code int, out, complaints string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = command(t.Context(), cli.Terminal{In: strings.NewReader(stdin), Out: &o, Err: &e}, append([]string{"podgrace"}, strings.Fields(args)...))
+	code = command(t.Context(), terminal.Terminal{In: strings.NewReader(stdin), Out: &o, Err: &e}, append([]string{"podgrace"}, strings.Fields(args)...))
 	return code, o.String(), e.String()
 }
 
@@ -271,7 +271,7 @@ func TestErrorsNameTheLineOfTheField(t *testing.T) {
 		t.Errorf("review (-want +got)\n%s", diff)
 	}
 	_, out, _ = typed(t, "", "diff --from none --to policies -f mistyped -o json --state cluster")
-	var d impact.Diff
+	var d diff.Diff
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestTheSameObjectTwice(t *testing.T) {
 func TestThePageHasADate(t *testing.T) {
 	inTree(t)
 	var out bytes.Buffer
-	at := cli.Terminal{Out: &out, Err: &out, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))}
+	at := terminal.Terminal{Out: &out, Err: &out, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))}
 	if code := command(t.Context(), at, strings.Fields("podgrace review -f deploy -o html"+whole)); code != 0 || !strings.Contains(out.String(), "1 May 2026, 12:30 UTC") {
 		t.Errorf("exit %d: %s", code, out.String())
 	}

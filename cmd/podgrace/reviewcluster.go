@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // concerned are those of a cluster's documents that an operation is about. Created are workloads that nobody makes and that have not ended, and pods that none of them makes: a

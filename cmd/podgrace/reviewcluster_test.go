@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // What an operation is about: each workload once, pods that nobody else is judged for, and of those that end nothing.
@@ -100,7 +100,7 @@ func TestReviewOfACluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, told bytes.Buffer
-			root := newRoot(cli.Terminal{In: strings.NewReader(""), Out: &out, Err: &told}, "podgrace")
+			root := newRoot(terminal.Terminal{In: strings.NewReader(""), Out: &out, Err: &told}, "podgrace")
 			root.SetArgs(append([]string{"review", "-o", "json", "--kubeconfig", kubeconfig}, strings.Fields(tc.args)...))
 			_ = root.ExecuteContext(t.Context()) // there is an error among the results
 			var r review.Report

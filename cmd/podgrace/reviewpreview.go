@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/scheduling"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // place is by what a result and its preview find each other.
@@ -22,7 +22,7 @@ type place struct {
 
 // previewResults tells results where their pods would be scheduled. It does not ask about what policies refuse, nor about recorded requests, which were decided long
 // ago; nil asks about nothing. noNodes: it asks about nothing, since there is no Node.
-func (p *previewer) previewResults(ctx context.Context, l *inputs.Loaded, results []review.Result, errs []*manifest.Error, alone bool) (noNodes bool, err error) {
+func (p *previewer) previewResults(ctx context.Context, l *load.Loaded, results []review.Result, errs []*manifest.Error, alone bool) (noNodes bool, err error) {
 	if p == nil {
 		return false, nil
 	}

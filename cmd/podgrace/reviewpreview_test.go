@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/scheduling"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // fakeNotes is the file in which the fake notes each start: its arguments, and the kind and name of each document of its stdin.

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/cli/terminal"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 const statusLong = `Show which nodes are silent, which protected pods wait for them, what is being done
@@ -28,19 +28,19 @@ shown as well. It changes nothing.
 
 Exit codes: 0 no node is partitioned, 1 some are or it could not be read, 2 bad input`
 
-func newStatus(t cli.Terminal, name string) *cobra.Command {
-	flags := cli.NewConfigFlags(version.CommandLine)
+func newStatus(t terminal.Terminal, name string) *cobra.Command {
+	flags := terminal.NewConfigFlags(version.CommandLine)
 	cmd := &cobra.Command{
 		Use:                   "status",
 		DisableFlagsInUseLine: true,
 		Short:                 "Show silent nodes, what waits for them, and what is being done",
 		Long:                  statusLong,
 		Example:               "  " + name + " status",
-		Args:                  cli.NoArgs,
+		Args:                  terminal.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := flags.ToRESTConfig()
 			if err != nil {
-				return cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
+				return terminal.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
 			}
 			kube, err := client.New(config, client.Options{Scheme: fencingScheme()})
 			if err != nil {
@@ -73,14 +73,14 @@ func (p *partitioned) since() time.Time {
 	return p.condition.LastTransitionTime.Time
 }
 
-func runStatus(ctx context.Context, t cli.Terminal, kube client.Client, now time.Time) error {
+func runStatus(ctx context.Context, t terminal.Terminal, kube client.Client, now time.Time) error {
 	all, err := readStatus(ctx, kube)
 	if err != nil {
 		return err
 	}
 	fmt.Fprint(t.Out, statusPage(all, t.Style, now))
 	if slices.ContainsFunc(all, func(p partitioned) bool { return p.unsaid.IsZero() && p.condition.Status != corev1.ConditionFalse }) {
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	return nil
 }

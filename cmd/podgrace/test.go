@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/suite"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/suite"
+	"github.com/podgrace/podgrace/cli/terminal"
 )
 
 const testLong = `Test policies by suites: YAML files of kind PolicySuite beside the policies. Each
@@ -25,7 +25,7 @@ PATH is a suite, or a folder in which all suites are found, suite.yaml by custom
 A suite takes the policies, manifests and state of its own folder, unless it
 names others. Of several suites the table has a line each; what failed is told whole.
 
-Exit codes: 0 all cases passed, or were updated
+Exit codes: 0 all cases passed
             1 a case failed
             2 bad input, such as a suite with a typo or an object that is not there`
 
@@ -35,8 +35,8 @@ const testExample = `  # All suites of this repository
   # Only what is about force deletes, with what happened
   %[1]s test examples/stateful --run 'force delete' -v
 
-  # Write what happens now into the cases that fail or expect nothing, then look at it with git diff
-  %[1]s test examples/stateful --update
+  # A new case without a then is printed with one to paste; with -v so is one that fails
+  %[1]s test examples/stateful -v
 
   # For a CI system
   %[1]s test examples -o junit > report.xml`
@@ -44,15 +44,14 @@ const testExample = `  # All suites of this repository
 type testOptions struct {
 	run     string
 	format  string
-	update  bool
 	verbose bool
 
-	templates inputs.TemplateFlag
+	templates load.TemplateFlag
 
 	only *regexp.Regexp
 }
 
-func newTest(t cli.Terminal, name string) *cobra.Command {
+func newTest(t terminal.Terminal, name string) *cobra.Command {
 	o := &testOptions{}
 	cmd := &cobra.Command{
 		Use:                   "test PATH...",
@@ -62,19 +61,19 @@ func newTest(t cli.Terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(testExample, name),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if len(paths) == 0 {
-				return cli.UsageError{Err: errors.New("where are the suites? A file or folder, such as . for this one")}
+				return terminal.UsageError{Err: errors.New("where are the suites? A file or folder, such as . for this one")}
 			}
 			if slices.Contains(paths, "") {
-				return cli.UsageError{Err: errors.New("a PATH is empty; is a variable not set?")}
+				return terminal.UsageError{Err: errors.New("a PATH is empty; is a variable not set?")}
 			}
 			if err := o.Complete(); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return runTest(cmd.Context(), t, o, paths)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cli.CompleteFlag(cmd, "output", suite.Formats()...)
+	terminal.CompleteFlag(cmd, "output", suite.Formats()...)
 	return cmd
 }
 
@@ -82,9 +81,8 @@ func newTest(t cli.Terminal, name string) *cobra.Command {
 func (o *testOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.run, "run", "", "only cases whose SUITE/CASE matches this regular expression")
 	f.StringVarP(&o.format, "output", "o", suite.Formats()[0], "one of "+strings.Join(suite.Formats(), ", "))
-	f.BoolVar(&o.update, "update", false, "write what happens into the cases that fail or expect nothing")
 	o.templates.AddFlag(f)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "table: each case of several suites, and what happened in it")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "table: each case of several suites, what happened in it, and a then to paste for one that failed")
 }
 
 // Complete reads the flags and says what is wrong with them.
@@ -110,17 +108,17 @@ func (o *testOptions) newState() *review.State {
 	return state
 }
 
-func runTest(ctx context.Context, t cli.Terminal, o *testOptions, paths []string) error {
+func runTest(ctx context.Context, t terminal.Terminal, o *testOptions, paths []string) error {
 	suites, wrong := suite.Load(paths...)
 	if err := o.templates.Set(review.NewState()); err != nil {
 		return err
 	}
-	runner := &suite.Runner{Only: o.only, User: userInfo, Update: o.update, NewState: o.newState}
+	runner := &suite.Runner{Only: o.only, User: userInfo, NewState: o.newState}
 	total := runner.Selected(suites)
 	if total == 0 && len(wrong) == 0 {
-		return cli.UsageError{Err: fmt.Errorf("no case matches --run %s", o.run)}
+		return terminal.UsageError{Err: fmt.Errorf("no case matches --run %s", o.run)}
 	}
-	bar := cli.NewProgress(t, "testing", total)
+	bar := terminal.NewProgress(t, "testing", total)
 	runner.Progress = bar.Add
 	report, err := runner.Run(ctx, suites)
 	bar.Done()
@@ -133,9 +131,9 @@ func runTest(ctx context.Context, t cli.Terminal, o *testOptions, paths []string
 	}
 	switch {
 	case report.Summary.Errors > 0:
-		return cli.ErrBadInput
+		return terminal.ErrBadInput
 	case report.Summary.Failed > 0:
-		return cli.ErrNo
+		return terminal.ErrNo
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cli/terminal"
 )
 
 // policyFolder has a policy that protects all pods, a pod, and a suite.
@@ -44,7 +44,7 @@ func TestTest(t *testing.T) {
 		"run":              {passes + fails, "--run all/refused|actor", 0, "2 cases in 1 suite: 2 passed\n"},
 		"run of nothing":   {passes, "--run nobody", 2, "no case matches --run nobody"},
 		"run of no regexp": {passes, "--run (", 2, "--run: "},
-		"update":           {passes + fails, "--update", 0, "2 passed, 1 updated"},
+		"fails, verbose":   {passes + fails, "-v", 1, "      then:\n"},
 		"verbose":          {passes, "-v", 0, "Denied (Unsafe): pod shop/web may still run"},
 		"junit":            {fails, "-o junit", 1, `<failure message="not as expected: decision"`},
 		"json":             {passes, "-o json", 0, `"kind": "TestReport"`},
@@ -53,7 +53,7 @@ func TestTest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			args := append([]string{"podgrace", "test", policyFolder(t, tc.cases)}, strings.Fields(tc.args)...)
-			if code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, args); code != tc.code || !strings.Contains(out.String(), tc.says) {
+			if code := command(t.Context(), terminal.Terminal{Out: &out, Err: &out}, args); code != tc.code || !strings.Contains(out.String(), tc.says) {
 				t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.code, tc.says, out.String())
 			}
 		})
@@ -63,7 +63,7 @@ func TestTest(t *testing.T) {
 func TestTestOfNothing(t *testing.T) {
 	for args, says := range map[string]string{"": "where are the suites?", "/nowhere": "error: /nowhere: no such file or directory\n", "--help": "PolicySuite"} {
 		var out bytes.Buffer
-		code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test"}, strings.Fields(args)...))
+		code := command(t.Context(), terminal.Terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test"}, strings.Fields(args)...))
 		if want := map[bool]int{true: 0, false: 2}[args == "--help"]; code != want || !strings.Contains(out.String(), says) {
 			t.Errorf("test %s: exit %d, want %d and %q in:\n%s", args, code, want, says, out.String())
 		}
@@ -72,7 +72,7 @@ func TestTestOfNothing(t *testing.T) {
 
 func TestTestOfAnEmptyPath(t *testing.T) {
 	var out bytes.Buffer
-	if code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, []string{"podgrace", "test", ""}); code != 2 || out.String() != "podgrace: a PATH is empty; is a variable not set?\n" {
+	if code := command(t.Context(), terminal.Terminal{Out: &out, Err: &out}, []string{"podgrace", "test", ""}); code != 2 || out.String() != "podgrace: a PATH is empty; is a variable not set?\n" {
 		t.Errorf("exit %d: %s", code, out.String())
 	}
 }
@@ -81,7 +81,7 @@ func TestTestOfAnEmptyPath(t *testing.T) {
 func TestHelpKeepsToTheWidth(t *testing.T) {
 	for _, width := range []int{0, 80} {
 		var out bytes.Buffer
-		tty := cli.Terminal{Out: &out, Err: &out}
+		tty := terminal.Terminal{Out: &out, Err: &out}
 		tty.Style.Width = width
 		if code := command(t.Context(), tty, []string{"podgrace", "review", "--help"}); code != 0 {
 			t.Errorf("exit %d", code)
@@ -125,7 +125,7 @@ func TestTestOfSeveralSuites(t *testing.T) {
 		"-v": {"SUITE    CASE        RESULT\n", "suite-b  passes too  ok\n"},
 	} {
 		var out bytes.Buffer
-		code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test", dir}, strings.Fields(verbose)...))
+		code := command(t.Context(), terminal.Terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test", dir}, strings.Fields(verbose)...))
 		for _, says := range want {
 			if code != 1 || !strings.Contains(out.String(), says) {
 				t.Errorf("%q: exit %d, without %q:\n%s", verbose, code, says, out.String())

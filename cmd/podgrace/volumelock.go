@@ -13,13 +13,13 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
-	"github.com/podgrace/podgrace/cmd/podgrace/locks"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/doctor"
-	"github.com/podgrace/podgrace/volumelock/adoption"
+	"github.com/podgrace/podgrace/cli/adoption"
+	"github.com/podgrace/podgrace/cli/confirm"
+	"github.com/podgrace/podgrace/cli/doctor"
+	"github.com/podgrace/podgrace/cli/locks"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 const volumeLockLong = `Bring CSI drivers that attach nothing under the volume lock, by which one node at a
@@ -27,14 +27,14 @@ time mounts a ReadWriteOnce volume, and take them out of it; see who holds what,
 confirm that a node is rid of a volume (docs/volume-lock.md).`
 
 // newVolumeLock has the commands about VolumeLocks.
-func newVolumeLock(t cli.Terminal, name string) *cobra.Command {
+func newVolumeLock(t terminal.Terminal, name string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "volumelock",
 		Short: "See who holds a volume, and which drivers the volume lock gates",
 		Long:  volumeLockLong,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.UsageError{Err: fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())}
+				return terminal.UsageError{Err: fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())}
 			}
 			return nil
 		},
@@ -89,7 +89,7 @@ type driverOptions struct {
 	codes   []adoption.Code
 }
 
-func newAdopt(t cli.Terminal, name string) *cobra.Command {
+func newAdopt(t terminal.Terminal, name string) *cobra.Command {
 	o := &driverOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := o.command(t, "adopt", (*locks.Adopter).Adopt)
 	cmd.Short, cmd.Long, cmd.Example = "Have the volume lock gate a CSI driver that attaches nothing", adoptLong, fmt.Sprintf(adoptExample, name)
@@ -97,20 +97,20 @@ func newAdopt(t cli.Terminal, name string) *cobra.Command {
 	return cmd
 }
 
-func newLeave(t cli.Terminal, name string) *cobra.Command {
+func newLeave(t terminal.Terminal, name string) *cobra.Command {
 	o := &driverOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := o.command(t, "leave", (*locks.Adopter).Leave)
 	cmd.Short, cmd.Long, cmd.Example = "Take a CSI driver out of the volume lock", leaveLong, fmt.Sprintf("  %s volumelock leave nfs.csi.k8s.io --dry-run", name)
 	return cmd
 }
 
-func (o *driverOptions) command(t cli.Terminal, does string, run func(*locks.Adopter, context.Context, string) (bool, error)) *cobra.Command {
+func (o *driverOptions) command(t terminal.Terminal, does string, run func(*locks.Adopter, context.Context, string) (bool, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   does + " DRIVER",
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.parse(args), o.Complete(), o.Validate(does)); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			a, err := o.adopter(t)
 			if err != nil {
@@ -118,7 +118,7 @@ func (o *driverOptions) command(t cli.Terminal, does string, run func(*locks.Ado
 			}
 			done, err := run(a, cmd.Context(), o.driver)
 			if err == nil && !done {
-				return cli.ErrNo
+				return terminal.ErrNo
 			}
 			return err
 		},
@@ -145,7 +145,7 @@ func (o *driverOptions) parse(args []string) (err error) {
 	return err
 }
 
-func (o *driverOptions) adopter(t cli.Terminal) (*locks.Adopter, error) {
+func (o *driverOptions) adopter(t terminal.Terminal) (*locks.Adopter, error) {
 	kube, err := o.locksClient()
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ type lockConfirmOptions struct {
 	lock, node string
 }
 
-func newLockConfirm(t cli.Terminal, name string) *cobra.Command {
+func newLockConfirm(t terminal.Terminal, name string) *cobra.Command {
 	o := &lockConfirmOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := &cobra.Command{
 		Use:                   "confirm (LOCK | --node=UID)",
@@ -215,7 +215,7 @@ func newLockConfirm(t cli.Terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(lockConfirmExample, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.parse(args), o.Complete(), o.Validate("confirm")); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			reader, err := o.confirmClient()
 			if err != nil {
@@ -230,7 +230,7 @@ func newLockConfirm(t cli.Terminal, name string) *cobra.Command {
 				confirmed, err = s.Lock(cmd.Context(), kube, o.lock)
 			}
 			if err == nil && !confirmed {
-				return cli.ErrNo
+				return terminal.ErrNo
 			}
 			return err
 		},
@@ -263,8 +263,8 @@ Drivers whose adoption was interrupted are named first. It changes nothing.
 
 Exit codes: 0 shown, 1 it could not be read, or nobody holds what was named, 2 bad input`
 
-func newLockList(t cli.Terminal, name string) *cobra.Command {
-	o := &agreeOptions{kube: cli.NewConfigFlags(version.CommandLine)}
+func newLockList(t terminal.Terminal, name string) *cobra.Command {
+	o := &agreeOptions{kube: terminal.NewConfigFlags(version.CommandLine)}
 	output := "text"
 	cmd := &cobra.Command{
 		Use:                   "list [NAME...]",
@@ -275,10 +275,10 @@ func newLockList(t cli.Terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf("  %[1]s volumelock list\n  %[1]s volumelock list worker-3 -o json", name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "text" && output != "json" {
-				return cli.UsageError{Err: fmt.Errorf("--output %s: it is text or json", output)}
+				return terminal.UsageError{Err: fmt.Errorf("--output %s: it is text or json", output)}
 			}
 			if err := o.Complete(); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			kube, err := o.locksClient()
 			if err != nil {
@@ -298,6 +298,6 @@ func newLockList(t cli.Terminal, name string) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&output, "output", "o", output, "text or json")
 	o.kube.AddFlags(f)
-	cli.CompleteFlag(cmd, "output", "text", "json")
+	terminal.CompleteFlag(cmd, "output", "text", "json")
 	return cmd
 }

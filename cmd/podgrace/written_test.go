@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // The command lines of this program that people copy: those of deploy/ci, and those in the code blocks of the pages.
@@ -86,7 +86,7 @@ func commands(text string) (lines []string) {
 
 // parsed says what the program's own parser has against a line; empty: nothing.
 func parsed(line string) string {
-	root := newRoot(cli.Terminal{}, "podgrace")
+	root := newRoot(terminal.Terminal{}, "podgrace")
 	cmd, rest, err := root.Find(strings.Fields(line)[1:])
 	if err != nil {
 		return err.Error()
@@ -160,7 +160,7 @@ func TestExamplesOfTheHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := 0
-	for _, cmd := range newRoot(cli.Terminal{}, "podgrace").Commands() {
+	for _, cmd := range newRoot(terminal.Terminal{}, "podgrace").Commands() {
 		for line := range strings.Lines(cmd.Example) {
 			_, args, ok := strings.Cut(byShell.ReplaceAllString(strings.TrimSpace(line), ""), "podgrace ")
 			if piped := strings.LastIndex(line, "| podgrace "); piped >= 0 {
@@ -182,7 +182,7 @@ func TestExamplesOfTheHelp(t *testing.T) {
 func example(t *testing.T, args []string, stdin string) {
 	t.Helper()
 	var out, complaints bytes.Buffer
-	code := command(t.Context(), cli.Terminal{In: strings.NewReader(stdin), Out: &out, Err: &complaints, Asks: true}, append([]string{"podgrace"}, args...))
+	code := command(t.Context(), terminal.Terminal{In: strings.NewReader(stdin), Out: &out, Err: &complaints, Asks: true}, append([]string{"podgrace"}, args...))
 	if remote.MatchString(strings.Join(args, " ") + " ") {
 		if code != 1 || !strings.Contains(complaints.String(), "connection refused") {
 			t.Errorf("%q: exit %d, want one that reaches for the cluster: %s", args, code, complaints.String())

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/podgrace/podgrace/cmd/replica"
+	"github.com/podgrace/podgrace/internal/program/replica"
 )
 
 type options struct {

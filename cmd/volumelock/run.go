@@ -8,7 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/volumelock/controller"
 )
 

@@ -22,8 +22,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/certs"
-	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/podgrace/podgrace/certs"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // parse is what a command line makes of the options, or what is said of it.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/certs"
-	"github.com/podgrace/podgrace/cmd/incluster"
-	"github.com/podgrace/podgrace/cmd/replica"
+	"github.com/podgrace/podgrace/internal/program/incluster"
+	"github.com/podgrace/podgrace/internal/program/replica"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )

@@ -23,8 +23,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
-	"github.com/podgrace/podgrace/cmd/incluster"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/internal/program/incluster"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"

@@ -9,8 +9,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/cli/apiserver"
 	. "github.com/podgrace/podgrace/policy/policytest"
-	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 // minimal is a policy of the same shape as somebody writes it by hand: static pods are left out, and there are two of the limits, with messages of which no

@@ -11,7 +11,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // Bounds of what is looked at in a pod, so that none costs the API server more than it grants a policy. Beyond them less is refused, never more,

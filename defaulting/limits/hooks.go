@@ -9,7 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // What a hook of container c sleeps by a sleep action, and the command of its preStop as one text.

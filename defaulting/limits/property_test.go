@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/defaulting/limits"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // limitOf is which limit a reason of the webhook is about.

@@ -23,11 +23,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/apiserver"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/policy"
 	. "github.com/podgrace/podgrace/policy/policytest"
-	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 // A case has thirty pods.

@@ -8,8 +8,8 @@ import (
 
 	"gotest.tools/v3/golden"
 
+	"github.com/podgrace/podgrace/cli/suite"
 	"github.com/podgrace/podgrace/deploy/schema"
-	"github.com/podgrace/podgrace/review/suite"
 )
 
 func TestFilesAreFresh(t *testing.T) {

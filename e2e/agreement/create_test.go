@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/apiserver"
+	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/apiserver"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // answer is what becomes of a request, offline or online.

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/review/delta"
-	"github.com/podgrace/podgrace/review/impact"
+	"github.com/podgrace/podgrace/cli/delta"
+	policydiff "github.com/podgrace/podgrace/cli/diff"
 )
 
 // The whole answer of podgrace diff about a live cluster, whose policies it compares with a file: nothing is missing, and nothing is there
@@ -124,7 +124,7 @@ ALLOWED   1 Deployment, 1 Pod in NS: slow, p
 		if diff := cmp.Diff(want, ours(said(t, d, changes.Name))); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
-		kinds := map[impact.Kind]int{impact.Changed: 2, impact.WarnedOtherwise: 2, impact.ForceDeleteAllowed: 4, impact.EvictionAllowed: 4}
+		kinds := map[policydiff.Kind]int{policydiff.Changed: 2, policydiff.WarnedOtherwise: 2, policydiff.ForceDeleteAllowed: 4, policydiff.EvictionAllowed: 4}
 		if s := d.Summary; alone && (!cmp.Equal(s.Kinds, kinds) || s.Affected != 4 || s.RunningDifferent != 1 || s.Denying != 0 || s.Errors != 0 || s.NoPolicies) {
 			t.Errorf("the summary is %+v", s)
 		}
@@ -178,9 +178,9 @@ var ofTheCluster = regexp.MustCompile(`(?m)^( +)\d+ workloads? and \d+ running p
 
 func ofOurs(text string) string { return ofTheCluster.ReplaceAllString(text, "$1") }
 
-func readDiff(t *testing.T, text string) *impact.Diff {
+func readDiff(t *testing.T, text string) *policydiff.Diff {
 	t.Helper()
-	d := &impact.Diff{}
+	d := &policydiff.Diff{}
 	if err := json.Unmarshal([]byte(text), d); err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
@@ -191,7 +191,7 @@ func readDiff(t *testing.T, text string) *impact.Diff {
 }
 
 // said is a line for each change. The words of a refusal are the guard's; here they must be of this object and this policy.
-func said(t *testing.T, d *impact.Diff, policy string) (lines []string) {
+func said(t *testing.T, d *policydiff.Diff, policy string) (lines []string) {
 	t.Helper()
 	fields := func(all []delta.Field) (text string) {
 		for _, f := range all {

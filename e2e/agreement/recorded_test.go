@@ -12,9 +12,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/input"
+	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
 )
 

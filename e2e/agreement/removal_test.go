@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // jane may do anything by RBAC, so that what refuses her is Podgrace. There is one a namespace: about whom a policy has allowed the API server asks nobody until the leader has taken the

@@ -30,11 +30,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
-	"github.com/podgrace/podgrace/cmd/podgrace/locks"
+	"github.com/podgrace/podgrace/cli/adoption"
+	"github.com/podgrace/podgrace/cli/confirm"
+	"github.com/podgrace/podgrace/cli/locks"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/volumelock"
-	"github.com/podgrace/podgrace/volumelock/adoption"
 )
 
 // impatient is a clock that only waits move: each wait ends immediately, and ten seconds late.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // Who writes a node section is told in the policy's status whether any node can do it: not without a NodePolicy, not while that observes, and not more than its bounds let.

@@ -26,7 +26,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // observed is a node with a node enforcer that was started on this machine.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 func TestState(t *testing.T) {

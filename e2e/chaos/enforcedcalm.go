@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/podgrace"
-	nodeplan "github.com/podgrace/podgrace/nodeenforcer/plan"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
+	cgroupplan "github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // repairedWithin is how long a file may hold what somebody wrote when all is well: the enforcer looks each two seconds at most, and holds a repair back for two. The rest is for a machine that is busy.
@@ -204,7 +204,7 @@ func (l *lab) plannedUnwell(ctx context.Context, n *enforcedNode, pods []*corev1
 }
 
 // planOfEnforced is what `nodeenforcer plan` prints.
-func (l *lab) planOfEnforced(ctx context.Context, n *enforcedNode) (p report.NodePlan, err error) {
+func (l *lab) planOfEnforced(ctx context.Context, n *enforcedNode) (p nodeplan.NodePlan, err error) {
 	kubeconfig, err := podgrace.EnforcerKubeconfig(l.Cluster)
 	if err != nil {
 		return p, err
@@ -222,7 +222,7 @@ func (l *lab) planOfEnforced(ctx context.Context, n *enforcedNode) (p report.Nod
 }
 
 // planned are the files that do not hold what a plan says, and how many there are with the processes. A runtime may lack the right to give processes a lower score than its own, and so may who repairs that.
-func planned(p report.NodePlan) (differ []difference, drifts int) {
+func planned(p nodeplan.NodePlan) (differ []difference, drifts int) {
 	for _, g := range p.Cgroups {
 		if g.Missing {
 			differ = append(differ, difference{keptFile{cgroup: g.Path}, "", "there"})
@@ -251,7 +251,7 @@ func toldWrong(metrics string, pods, drifts int) error {
 		series string
 		want   int
 	}{
-		{`podgrace_node_cgroups{level="` + string(nodeplan.LevelPod) + `"}`, pods}, {`podgrace_node_cgroups{level="` + string(nodeplan.LevelContainer) + `"}`, pods},
+		{`podgrace_node_cgroups{level="` + string(cgroupplan.LevelPod) + `"}`, pods}, {`podgrace_node_cgroups{level="` + string(cgroupplan.LevelContainer) + `"}`, pods},
 		{"podgrace_node_drift_files", drifts}, {"podgrace_node_refused", 0}, {"podgrace_node_given_up_files_total", 0}, {"podgrace_node_eviction_steps_total", 0},
 	} {
 		n, err := measure.Sum(metrics, of.series)

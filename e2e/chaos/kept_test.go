@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // keptPod runs on the real node.
@@ -229,11 +229,11 @@ func TestIsResizing(t *testing.T) {
 }
 
 func TestPlanned(t *testing.T) {
-	differ, drifts := planned(report.NodePlan{
-		Cgroups: []report.Cgroup{
+	differ, drifts := planned(nodeplan.NodePlan{
+		Cgroups: []nodeplan.Cgroup{
 			{Path: "/a", Files: map[string]string{"cpu.shares": "102"}}, {Path: "/b", Files: map[string]string{"cpu.shares": "102"}, Drift: map[string]string{"cpu.shares": "777"}}, {Path: "/c", Missing: true},
 		},
-		Processes: []report.Process{{Pod: "kept/g", OOMScoreAdj: -997, Drift: "0"}, {Pod: "kept/b", OOMScoreAdj: 980, Drift: "1000"}, {Pod: "kept/c", OOMScoreAdj: 980}},
+		Processes: []nodeplan.Process{{Pod: "kept/g", OOMScoreAdj: -997, Drift: "0"}, {Pod: "kept/b", OOMScoreAdj: 980, Drift: "1000"}, {Pod: "kept/c", OOMScoreAdj: 980}},
 	})
 	if drifts != 3 || fmt.Sprint(differ) != `[cpu.shares of /b is "777", and not 102  of /c is "", and not there oom_score_adj of kept/b is "1000", and not 980]` {
 		t.Errorf("%d, %v", drifts, differ)

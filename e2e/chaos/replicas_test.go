@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/podgrace/podgrace/cmd/logging"
 	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/internal/program/logging"
 )
 
 func TestPanicked(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // realNode is the node that has a kubelet and a node enforcer, where this machine can be one.
@@ -128,7 +128,7 @@ type fileOf struct{ pod, file string }
 type values map[fileOf]string
 
 // valuesOf are what the kernel has, and whether that is as planned.
-func valuesOf(p report.NodePlan) (values, bool) {
+func valuesOf(p nodeplan.NodePlan) (values, bool) {
 	all, settled := planned(p)
 	for _, c := range p.Cgroups {
 		for file, have := range c.Drift {
@@ -148,7 +148,7 @@ func valuesOf(p report.NodePlan) (values, bool) {
 }
 
 // planned are what a plan says, and whether all of it is there.
-func planned(p report.NodePlan) (values, bool) {
+func planned(p nodeplan.NodePlan) (values, bool) {
 	all, there := values{}, true
 	for _, c := range p.Cgroups {
 		if c.Pod == "" || c.Container != "" {
@@ -171,7 +171,7 @@ func hasAll(v values, pods []string) bool {
 }
 
 // plan is what `nodeenforcer plan` says of the real node.
-func (e *enforced) plan(ctx context.Context, args ...string) (p report.NodePlan, err error) {
+func (e *enforced) plan(ctx context.Context, args ...string) (p nodeplan.NodePlan, err error) {
 	var problems strings.Builder
 	cmd := exec.CommandContext(ctx, e.program, append(append([]string{"plan", "-o", "json", "--kubeconfig", e.config, "--node-name", realNode}, e.kubelet()...), args...)...)
 	cmd.Stderr = &problems

@@ -16,8 +16,8 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
-	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // uninstaller is the name of the Job that the chart runs before an uninstallation, and of its account.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // What a manifest's author writes is shown, and never runs.

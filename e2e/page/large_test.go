@@ -6,7 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/podgrace/podgrace/review/report"
+	"github.com/podgrace/podgrace/cli/report"
 )
 
 const many = 10_000

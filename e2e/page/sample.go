@@ -9,8 +9,8 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // enforcement is the annotation of the contract between webhook and node.

@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/podgrace/podgrace/cli/report"
+	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/report"
 )
 
 // stop ends the browser that the tests share, each with a tab of its own.

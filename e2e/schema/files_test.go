@@ -10,8 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/cli/input"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // shipped are the schemas in deploy/schema, by their paths; that they are fresh is tested there.

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/cli/report"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/review/reviewtest"
 	"github.com/podgrace/podgrace/deploy/schema"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/report"
-	"github.com/podgrace/podgrace/review/reviewtest"
 )
 
 // sarif is OASIS' schema of SARIF 2.1.0 (errata 01).
@@ -100,7 +100,7 @@ func TestOpenReports(t *testing.T) {
 // everyReport calls check with the goldens of package report in a format, and with hostile reports.
 func everyReport(t *testing.T, format report.Format, check func(testing.TB, []byte)) {
 	t.Helper()
-	goldens, err := filepath.Glob("../../review/report/testdata/*.txtar")
+	goldens, err := filepath.Glob("../../cli/report/testdata/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

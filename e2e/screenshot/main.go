@@ -1,11 +1,8 @@
-// Command screenshot makes the pictures of the documentation: a review's page as a headless browser shows it, and what a terminal
-// showed.
+// Command screenshot makes the pictures of the documentation: a page as a headless browser shows it.
 //
-//	go run -C e2e ./screenshot -page FILE.html -o docs/images/review.png
-//	go run -C e2e ./screenshot -terminal FILE.ansi -o docs/images/review.svg
+//	go run -C e2e ./screenshot -page FILE.html -o docs/images/page.png
 //
-// FILE.html is of `podgrace review -o html`, FILE.ansi a program's output with its colours; "-" is stdin. Without either, the page is
-// of a fixed sample. With the fonts Inter and JetBrains Mono (Debian: fonts-inter, fonts-jetbrains-mono) the page looks its best.
+// FILE.html is of `podgrace review -o html`; "-" is stdin. Without it the page is of a fixed sample. With the fonts Inter and JetBrains Mono (Debian: fonts-inter, fonts-jetbrains-mono) the page looks its best.
 package main
 
 import (
@@ -24,21 +21,17 @@ import (
 
 // options are the command line.
 type options struct {
-	page, terminal, out string
+	page, out string
 	// hash of the page's address: which results it shows, and which one is open.
 	hash string
-	// prompt is the command before a terminal's output.
-	prompt string
-	look   page.Look
+	look page.Look
 }
 
 func main() {
 	var o options
 	flags := func(f *flag.FlagSet) {
 		f.StringVar(&o.page, "page", "", "`FILE` of podgrace review -o html; none: a sample")
-		f.StringVar(&o.terminal, "terminal", "", "`FILE` of a terminal's output, to be drawn as SVG")
-		f.StringVar(&o.prompt, "prompt", "", "`COMMAND` that is shown before the terminal's output")
-		f.StringVar(&o.out, "o", "", "`FILE` to write; in a folder it is review.png or review.svg")
+		f.StringVar(&o.out, "o", "", "`FILE` to write; in a folder it is review.png")
 		f.StringVar(&o.hash, "hash", "", "what the page shows, as in its address: result=3, decision=denied,warned")
 		f.Int64Var(&o.look.Width, "width", 1280, "of the page, in pixels")
 		f.Int64Var(&o.look.Height, "height", 1000, "of the page, in pixels")
@@ -68,23 +61,13 @@ func run(ctx context.Context, o options) error {
 
 // target is the file to write.
 func target(o options) string {
-	switch {
-	case filepath.Ext(o.out) != "":
+	if filepath.Ext(o.out) != "" {
 		return o.out
-	case o.terminal != "":
-		return filepath.Join(o.out, "review.svg")
 	}
 	return filepath.Join(o.out, "review.png")
 }
 
 func picture(ctx context.Context, o options) ([]byte, error) {
-	if o.terminal != "" {
-		text, err := read(o.terminal)
-		if err != nil {
-			return nil, err
-		}
-		return terminal(o.prompt, string(text)), nil
-	}
 	html, err := pageOf(o.page)
 	if err != nil {
 		return nil, err

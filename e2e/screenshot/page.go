@@ -17,8 +17,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/podgrace/podgrace/cli/report"
 	"github.com/podgrace/podgrace/e2e/page"
-	"github.com/podgrace/podgrace/review/report"
 )
 
 // pageOf reads a page, or makes that of the sample.

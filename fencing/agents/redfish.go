@@ -14,8 +14,8 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 // redfish speaks to BMCs by DMTF's Redfish (DSP0266), by basic authentication. DSP0266 has services support that and sessions: a session would be one more thing that

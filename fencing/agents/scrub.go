@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/internal/console"
 )
 
 const (

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/fencing/agents"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/internal/decisionlog"
 )
 
 // act carries out the actions of one Fence: agents are called aside, and so is what is written.

@@ -21,9 +21,9 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/api/written"
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/decisionlog"
 	"github.com/podgrace/podgrace/policy"
 )
 

@@ -10,8 +10,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // Ranked is a candidate and what gave it its place.

@@ -16,12 +16,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // Terminator terminates pods (terminate.Terminator).

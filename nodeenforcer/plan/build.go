@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
-	"github.com/podgrace/podgrace/support"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 type quantity = resource.Quantity
@@ -116,7 +116,7 @@ func withDefaults(n Node) Node {
 
 // rooted says whether the kubelet has a tree that is known, and where.
 func (b *builder) rooted() bool {
-	if why := support.TooOld("the kubelet", b.node.KubeletVersion); why != "" {
+	if why := kube.TooOld("the kubelet", b.node.KubeletVersion); why != "" {
 		b.unusableNode("nothing is planned: %s", why)
 		return false
 	}

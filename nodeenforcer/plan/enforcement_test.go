@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // What a PodPolicy's status foretells is what is planned: of a pod on which nothing else bears, each field comes to what enforcement.Under says of it.

@@ -14,8 +14,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // member is a pod of the node, and what is planned from.

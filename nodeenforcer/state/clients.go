@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // Clients are REST clients of the API groups that the enforcer uses. client-go's clientset and controller-runtime's client are not

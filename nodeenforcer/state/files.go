@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/workloads"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/pod/workloads"
 )
 
 // ReadPods reads the pods of a file: YAML or JSON, one document or many, Pods or lists of them, as kubectl prints them. Of a workload

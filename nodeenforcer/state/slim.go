@@ -12,8 +12,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // What is kept of a pod is bounded: the API server stores 1.5 MiB for each, a node runs hundreds, and whoever may make pods must not be able

@@ -8,7 +8,7 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/support"
+	"github.com/podgrace/podgrace/internal/kube"
 )
 
 // State is the state of a node at one moment.
@@ -48,7 +48,7 @@ func (s State) Spec() *v1alpha1.NodePolicySpec {
 
 // TooOld says why nothing at all is done on the node; empty: its kubelet is new enough.
 func (s State) TooOld() string {
-	return support.TooOld("the kubelet", s.Node.Status.NodeInfo.KubeletVersion)
+	return kube.TooOld("the kubelet", s.Node.Status.NodeInfo.KubeletVersion)
 }
 
 // Mode is the one that was set, else the policy's. A node without a policy is observed, and so is one as long as its policy or the kubelet's configuration is not

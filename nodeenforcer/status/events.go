@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // EventRecorder writes Events (k8s.io/client-go/tools/events.EventRecorder).

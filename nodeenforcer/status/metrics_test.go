@@ -22,6 +22,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 func TestMetricsOfRounds(t *testing.T) {
@@ -149,9 +150,9 @@ func TestMetricsOfThresholds(t *testing.T) {
 	m := NewMetrics(registry)
 	memory, pids := v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable
 	all := pressure.Thresholds{List: []pressure.Threshold{
-		{Signal: memory, Kind: eviction.Hard, Value: pressure.Amount{Quantity: 3}},
-		{Signal: memory, Kind: eviction.Soft, Value: pressure.Amount{Percentage: 0.25}},
-		{Signal: pids, Kind: eviction.Hard, Value: pressure.Amount{Percentage: 0.5}},
+		{Signal: memory, Kind: eviction.Hard, Value: enforcement.Amount{Quantity: 3}},
+		{Signal: memory, Kind: eviction.Soft, Value: enforcement.Amount{Percentage: 0.25}},
+		{Signal: pids, Kind: eviction.Hard, Value: enforcement.Amount{Percentage: 0.5}},
 	}}
 	for _, step := range []struct {
 		thresholds pressure.Thresholds

@@ -21,11 +21,11 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // NodeStatus is what the enforcer reports in the Node object.

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 

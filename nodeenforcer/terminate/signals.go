@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // ErrNoProcess means that a process is gone, or is not the one that was meant.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/fencing"
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/policy"
 )
 

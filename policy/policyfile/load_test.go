@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
 

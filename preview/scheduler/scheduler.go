@@ -29,7 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
 // Cluster is what the scheduler's informers would hold. Nothing in it is changed.

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/volumelock"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/informer"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -31,24 +31,24 @@ func NewScheme() *runtime.Scheme {
 func CacheOptions() cache.Options {
 	var k keeper
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Node{}:                informer.Trimmed(keepNode),
-		&corev1.PersistentVolume{}:    informer.Trimmed(k.keepVolume),
-		&storagev1.VolumeAttachment{}: informer.Trimmed(k.keepAttachment),
-		&storagev1.CSIDriver{}:        informer.Trimmed(keepDriver),
-		&v1alpha1.VolumeLock{}:        informer.Trimmed(k.keepLock),
-		&v1alpha1.FenceReceipt{}:      informer.Trimmed(keepReceipt),
+		&corev1.Node{}:                kube.Trimmed(keepNode),
+		&corev1.PersistentVolume{}:    kube.Trimmed(k.keepVolume),
+		&storagev1.VolumeAttachment{}: kube.Trimmed(k.keepAttachment),
+		&storagev1.CSIDriver{}:        kube.Trimmed(keepDriver),
+		&v1alpha1.VolumeLock{}:        kube.Trimmed(k.keepLock),
+		&v1alpha1.FenceReceipt{}:      kube.Trimmed(keepReceipt),
 	}}
 }
 
 // keeper keeps what informers are asked for. What many objects have in common they have in memory once.
-type keeper struct{ informer.Interned }
+type keeper struct{ kube.Interned }
 
 // finalized are the finalizers of nearly each VolumeAttachment.
 var finalized = []string{v1alpha1.FinalizerVolumeLock}
 
 // keepNode keeps what tells whether its status is news to a volume (volumelock.Settled).
 func keepNode(o *corev1.Node) *corev1.Node {
-	kept := &corev1.Node{ObjectMeta: informer.Identity(o.ObjectMeta)}
+	kept := &corev1.Node{ObjectMeta: kube.Identity(o.ObjectMeta)}
 	for _, t := range o.Spec.Taints {
 		if t.Key == corev1.TaintNodeOutOfService {
 			kept.Spec.Taints = append(kept.Spec.Taints, t)
@@ -67,7 +67,7 @@ func keepNode(o *corev1.Node) *corev1.Node {
 }
 
 func (k *keeper) keepVolume(o *corev1.PersistentVolume) *corev1.PersistentVolume {
-	kept := &corev1.PersistentVolume{ObjectMeta: informer.Identity(o.ObjectMeta)}
+	kept := &corev1.PersistentVolume{ObjectMeta: kube.Identity(o.ObjectMeta)}
 	kept.Spec.AccessModes = o.Spec.AccessModes
 	if source := o.Spec.CSI; source != nil {
 		kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: k.Of(source.Driver), VolumeHandle: source.VolumeHandle, VolumeAttributes: volumelock.Leading(source)}
@@ -77,7 +77,7 @@ func (k *keeper) keepVolume(o *corev1.PersistentVolume) *corev1.PersistentVolume
 
 // keepAttachment keeps all that is decided by, since a volume is taken by what the informer has.
 func (k *keeper) keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
-	kept := &storagev1.VolumeAttachment{ObjectMeta: informer.Identity(o.ObjectMeta)}
+	kept := &storagev1.VolumeAttachment{ObjectMeta: kube.Identity(o.ObjectMeta)}
 	kept.CreationTimestamp, kept.DeletionTimestamp, kept.Finalizers = o.CreationTimestamp, o.DeletionTimestamp, o.Finalizers
 	if slices.Equal(o.Finalizers, finalized) {
 		kept.Finalizers = finalized
@@ -92,7 +92,7 @@ func (k *keeper) keepAttachment(o *storagev1.VolumeAttachment) *storagev1.Volume
 
 // keepDriver keeps what tells whether it is gated (volumelock.Conflict).
 func keepDriver(o *storagev1.CSIDriver) *storagev1.CSIDriver {
-	kept := &storagev1.CSIDriver{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: storagev1.CSIDriverSpec{AttachRequired: o.Spec.AttachRequired}}
+	kept := &storagev1.CSIDriver{ObjectMeta: kube.Identity(o.ObjectMeta), Spec: storagev1.CSIDriverSpec{AttachRequired: o.Spec.AttachRequired}}
 	if gated := o.Annotations[v1alpha1.AnnotationGated]; gated != "" {
 		kept.Annotations = map[string]string{v1alpha1.AnnotationGated: gated}
 	}
@@ -101,7 +101,7 @@ func keepDriver(o *storagev1.CSIDriver) *storagev1.CSIDriver {
 
 // keepLock keeps what tells whether it is at rest (volumelock.AtRest): of its condition only whether it is there.
 func (k *keeper) keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
-	kept := &v1alpha1.VolumeLock{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: o.Spec, Status: o.Status}
+	kept := &v1alpha1.VolumeLock{ObjectMeta: kube.Identity(o.ObjectMeta), Spec: o.Spec, Status: o.Status}
 	s := &kept.Spec
 	s.Driver, s.Identity, s.DriverUID = k.Of(s.Driver), v1alpha1.VolumeIdentity(k.Of(string(s.Identity))), types.UID(k.Of(string(s.DriverUID)))
 	s.Node = v1alpha1.BootReference{Name: k.Of(s.Node.Name), UID: types.UID(k.Of(string(s.Node.UID))), BootID: k.Of(s.Node.BootID)}
@@ -115,5 +115,5 @@ func (k *keeper) keepLock(o *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
 }
 
 func keepReceipt(o *v1alpha1.FenceReceipt) *v1alpha1.FenceReceipt {
-	return &v1alpha1.FenceReceipt{ObjectMeta: informer.Identity(o.ObjectMeta), Spec: v1alpha1.FenceReceiptSpec{Node: o.Spec.Node, Class: o.Spec.Class, Voids: o.Spec.Voids, VoidsUID: o.Spec.VoidsUID}}
+	return &v1alpha1.FenceReceipt{ObjectMeta: kube.Identity(o.ObjectMeta), Spec: v1alpha1.FenceReceiptSpec{Node: o.Spec.Node, Class: o.Spec.Class, Voids: o.Spec.Voids, VoidsUID: o.Spec.VoidsUID}}
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/enforcement"
-	"github.com/podgrace/podgrace/informer"
+	"github.com/podgrace/podgrace/internal/kube"
+	"github.com/podgrace/podgrace/policy/enforcement"
 	"github.com/podgrace/podgrace/webhook/exceptions"
 )
 
@@ -34,17 +34,17 @@ func watched() []client.Object {
 func CacheOptions() cache.Options {
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Namespace{}: informer.Trimmed(func(o *corev1.Namespace) *corev1.Namespace {
+			&corev1.Namespace{}: kube.Trimmed(func(o *corev1.Namespace) *corev1.Namespace {
 				return &corev1.Namespace{ObjectMeta: withLabels(o.ObjectMeta)}
 			}),
-			&corev1.Service{}:               informer.Trimmed(keep[*corev1.Service]),
-			&corev1.ReplicationController{}: informer.Trimmed(keep[*corev1.ReplicationController]),
-			&appsv1.ReplicaSet{}:            informer.Trimmed(keep[*appsv1.ReplicaSet]),
-			&appsv1.StatefulSet{}:           informer.Trimmed(keep[*appsv1.StatefulSet]),
-			&schedulingv1.PriorityClass{}: informer.Trimmed(func(o *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
-				return &schedulingv1.PriorityClass{ObjectMeta: informer.Identity(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}
+			&corev1.Service{}:               kube.Trimmed(keep[*corev1.Service]),
+			&corev1.ReplicationController{}: kube.Trimmed(keep[*corev1.ReplicationController]),
+			&appsv1.ReplicaSet{}:            kube.Trimmed(keep[*appsv1.ReplicaSet]),
+			&appsv1.StatefulSet{}:           kube.Trimmed(keep[*appsv1.StatefulSet]),
+			&schedulingv1.PriorityClass{}: kube.Trimmed(func(o *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
+				return &schedulingv1.PriorityClass{ObjectMeta: kube.Identity(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}
 			}),
-			&corev1.Node{}: informer.Trimmed(func(o *corev1.Node) *corev1.Node {
+			&corev1.Node{}: kube.Trimmed(func(o *corev1.Node) *corev1.Node {
 				meta := withLabels(o.ObjectMeta)
 				meta.Finalizers = o.Finalizers
 				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}, Status: corev1.NodeStatus{Conditions: enforced(o)}}
@@ -62,7 +62,7 @@ func CacheOptions() cache.Options {
 func whole(in any) (any, error) { return in, nil }
 
 func withLabels(m metav1.ObjectMeta) metav1.ObjectMeta {
-	labelled := informer.Identity(m)
+	labelled := kube.Identity(m)
 	labelled.Labels = shared(m.Labels)
 	return labelled
 }

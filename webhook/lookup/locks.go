@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/informer"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -37,7 +37,7 @@ var locksByVolume = toolscache.Indexers{byVolume: func(o any) ([]string, error) 
 // FollowLocks makes the informer for VolumeLocks, which Start runs. It is in a cache of its own, since a manager waits for all informers of its cache: nobody waits for this one, and a role that may not
 // read VolumeLocks keeps no replica from being ready. Of the options those count that say how the API server is reached. nil where the kind is not installed: nothing is watched then, until the next start.
 func FollowLocks(ctx context.Context, config *rest.Config, options cache.Options) (*Locks, error) {
-	options.ByObject = map[client.Object]cache.ByObject{&v1alpha1.VolumeLock{}: informer.Trimmed(trimmedLock)}
+	options.ByObject = map[client.Object]cache.ByObject{&v1alpha1.VolumeLock{}: kube.Trimmed(trimmedLock)}
 	own, err := cache.New(config, options)
 	if meta.IsNoMatchError(err) { // it asks for the kind's scope
 		return nil, nil
@@ -70,7 +70,7 @@ func (l *Locks) NeedLeaderElection() bool { return false }
 
 // trimmedLock is what an informer stores of a VolumeLock.
 func trimmedLock(l *v1alpha1.VolumeLock) *v1alpha1.VolumeLock {
-	return &v1alpha1.VolumeLock{ObjectMeta: informer.Identity(l.ObjectMeta), Spec: v1alpha1.VolumeLockSpec{PersistentVolume: l.Spec.PersistentVolume, Node: v1alpha1.BootReference{Name: l.Spec.Node.Name}}}
+	return &v1alpha1.VolumeLock{ObjectMeta: kube.Identity(l.ObjectMeta), Spec: v1alpha1.VolumeLockSpec{PersistentVolume: l.Spec.PersistentVolume, Node: v1alpha1.BootReference{Name: l.Spec.Node.Name}}}
 }
 
 // HeldBy are the PersistentVolumes of claims that a node of this name holds, sorted. A nil *Locks knows of none.

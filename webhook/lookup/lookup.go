@@ -22,8 +22,8 @@ import (
 
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/topology"
+	"github.com/podgrace/podgrace/internal/pod/workloads"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/workloads"
 )
 
 // Lookup reads the facts that a decision depends on.

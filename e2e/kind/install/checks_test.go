@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // examples are applied in each installation.
@@ -148,11 +148,11 @@ func (w *world) checkNode(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		var plan report.NodePlan
+		var plan nodeplan.NodePlan
 		if err := json.Unmarshal([]byte(out), &plan); err != nil {
 			return "", err
 		}
-		at := slices.IndexFunc(plan.Cgroups, func(c report.Cgroup) bool { return c.Level == "pod" && c.Pod == name })
+		at := slices.IndexFunc(plan.Cgroups, func(c nodeplan.Cgroup) bool { return c.Level == "pod" && c.Pod == name })
 		if at < 0 {
 			return "", fmt.Errorf("the plan does not have pod %s", name)
 		}

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/e2e/kind"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // The images run as the user they are meant for, say their version, and hold a program that needs nothing else.

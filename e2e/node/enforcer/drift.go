@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // group is a pod's own cgroup in a plan.
-func group(t *testing.T, p report.NodePlan, pod string) report.Cgroup {
+func group(t *testing.T, p nodeplan.NodePlan, pod string) nodeplan.Cgroup {
 	t.Helper()
 	for _, c := range p.Cgroups {
 		if c.Pod == pod && c.Container == "" {
@@ -24,11 +24,11 @@ func group(t *testing.T, p report.NodePlan, pod string) report.Cgroup {
 		}
 	}
 	t.Fatalf("the plan has no cgroup of pod %s", pod)
-	return report.Cgroup{}
+	return nodeplan.Cgroup{}
 }
 
 // victim runs a pod whose cgroup is as planned, for a test to change by hand.
-func (g *Ground) victim(t *testing.T) (pod string, at report.Cgroup) {
+func (g *Ground) victim(t *testing.T) (pod string, at nodeplan.Cgroup) {
 	t.Helper()
 	ns := g.Namespace(t)
 	g.Running(t, g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil))

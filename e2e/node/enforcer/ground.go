@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // Ground is a node, and what a test needs of it.
@@ -44,7 +44,7 @@ type Machine interface {
 	// Repairer is a second one beside it, in mode Repair. It ends with the test.
 	Repairer(t *testing.T) Metrics
 	// Plan is what `nodeenforcer plan -o json` prints of the node, with the enforcer's rights.
-	Plan(t *testing.T, args ...string) report.NodePlan
+	Plan(t *testing.T, args ...string) nodeplan.NodePlan
 	// File makes a file that plan can read, and returns its path.
 	File(t *testing.T, content string) string
 	// Get and Put are a file of a cgroup, past the enforcer.

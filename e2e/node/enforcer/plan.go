@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/nodeenforcer/report"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 )
 
 // What the plan says without any policy is what the kubelet, the runtime and systemd wrote: nothing drifts.
@@ -31,7 +31,7 @@ func planIsWhatTheKubeletWrote(t *testing.T, g *Ground) {
 }
 
 // asPlanned fails for what is not as a plan says.
-func (g *Ground) asPlanned(t *testing.T, plan report.NodePlan, why string) {
+func (g *Ground) asPlanned(t *testing.T, plan nodeplan.NodePlan, why string) {
 	t.Helper()
 	for _, c := range plan.Cgroups {
 		for name, have := range c.Drift {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // ask asks for a resize in place.
@@ -182,7 +182,7 @@ func (g *Ground) waits(t *testing.T, pod, reason string) {
 			return
 		}
 	}
-	t.Errorf("the plan does not say that the resize of %s is pending (%s): %+v", pod, reason, []report.Note(plan.Notes))
+	t.Errorf("the plan does not say that the resize of %s is pending (%s): %+v", pod, reason, []nodeplan.Note(plan.Notes))
 }
 
 // free is the node's CPU that no pod has requested, but for so many milli-CPUs.

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 func TestEnforcer(t *testing.T) { enforcer.Run(t, ground) }
@@ -88,7 +88,7 @@ func (m machine) start(t *testing.T, args ...string) enforcer.Metrics {
 	return func(ctx context.Context) (string, error) { return measure.Metrics(ctx, e.MetricsURL+"/metrics") }
 }
 
-func (m machine) Plan(t *testing.T, args ...string) report.NodePlan {
+func (m machine) Plan(t *testing.T, args ...string) nodeplan.NodePlan {
 	t.Helper()
 	kubeconfig, err := podgrace.EnforcerKubeconfig(m.cluster)
 	if err != nil {
@@ -102,7 +102,7 @@ func (m machine) Plan(t *testing.T, args ...string) report.NodePlan {
 	if err != nil {
 		t.Fatalf("nodeenforcer %s: %v: %s", strings.Join(args, " "), err, &problems)
 	}
-	var p report.NodePlan
+	var p nodeplan.NodePlan
 	if err := json.Unmarshal(out, &p); err != nil {
 		t.Fatalf("the plan can't be read: %v\n%s", err, out)
 	}

@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/vm"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // What nobody else owns is tuned, by systemd, so that it outlives daemon-reload and what the kubelet sets on the same unit.
@@ -58,14 +58,14 @@ func TestContainerValues(t *testing.T) {
 	g := start(t)
 	ns := g.Namespace(t)
 	g.Running(t, g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil))
-	container := func() report.Cgroup {
+	container := func() nodeplan.Cgroup {
 		for _, c := range g.Plan(t).Cgroups {
 			if c.Pod == ns+"/p" && c.Container == "main" {
 				return c
 			}
 		}
 		t.Fatal("the plan has no container")
-		return report.Cgroup{}
+		return nodeplan.Cgroup{}
 	}
 	at := container()
 	if len(at.Drift) > 0 || at.Files["cpu.weight"] == "" || at.Files["memory.swap.max"] != "0" {

@@ -14,7 +14,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/vm"
-	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // threshold of memory.available that a hog crosses. Well above what the kernel takes itself, which the working set leaves out.

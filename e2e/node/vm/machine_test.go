@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/vm"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // The ports of the deployed enforcer's metrics, and of the second one.
@@ -65,7 +65,7 @@ func (g *ground) Repairer(t *testing.T) enforcer.Metrics {
 }
 
 // Plan is what the enforcer's own program prints, run in its pod and so with its rights.
-func (g *ground) Plan(t *testing.T, args ...string) report.NodePlan {
+func (g *ground) Plan(t *testing.T, args ...string) nodeplan.NodePlan {
 	t.Helper()
 	p := g.ready(t)
 	command := append([]string{
@@ -75,7 +75,7 @@ func (g *ground) Plan(t *testing.T, args ...string) report.NodePlan {
 	if err != nil {
 		t.Fatalf("plan: %v: %s", err, problems)
 	}
-	var plan report.NodePlan
+	var plan nodeplan.NodePlan
 	if err := json.Unmarshal([]byte(out), &plan); err != nil {
 		t.Fatalf("the plan can't be read: %v\n%s", err, out)
 	}

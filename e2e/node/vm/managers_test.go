@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/nodeplan"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/vm"
-	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // The cgroups of daemons: the one that they are in on this node, and one that is there on each node of e2e/vm.
@@ -45,7 +45,7 @@ func withManagers(t *testing.T) *ground {
 }
 
 // container is that of a pod in the plan.
-func (g *ground) container(t *testing.T, p *corev1.Pod) report.Cgroup {
+func (g *ground) container(t *testing.T, p *corev1.Pod) nodeplan.Cgroup {
 	t.Helper()
 	for _, c := range g.Plan(t).Cgroups {
 		if c.Pod == p.Namespace+"/"+p.Name && c.Container == "main" {
@@ -53,7 +53,7 @@ func (g *ground) container(t *testing.T, p *corev1.Pod) report.Cgroup {
 		}
 	}
 	t.Fatalf("the plan has no container of pod %s", p.Name)
-	return report.Cgroup{}
+	return nodeplan.Cgroup{}
 }
 
 // A kubelet that reserves, and that gives CPUs and memory nodes away: the plan is what it wrote. What somebody else writes is found, and in Repair restored until he turns out to be a

@@ -16,8 +16,8 @@ import (
 	podregistry "k8s.io/kubernetes/pkg/registry/core/pod"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/cli/apiserver"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
-	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 // decodedCase prints well.

@@ -26,11 +26,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/cli/input"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
-	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // exportPolicies are the sets of policies that the states are reviewed by: what depends on each kind of object in them.

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/cli/apiserver"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
-	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 // reviewed are the fields of which a review says what the API server's validation does.

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/apiserver"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
-	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 // routeCase is a request as it comes to admission, with what it is judged by.

@@ -15,9 +15,9 @@ import (
 	apiwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/cli/apiserver"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
-	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 func documents(t *testing.T, text []byte) (all [][]byte) {

@@ -36,9 +36,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cli/apiserver"
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 var update = flag.Bool("update", false, "write what the command prints into testdata")
@@ -23,11 +23,11 @@ var update = flag.Bool("update", false, "write what the command prints into test
 func typed(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	terminal := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: &errs, Style: console.Style{Width: 80}}
-	root := newCommand(terminal, "podgrace preview")
-	cli.Declare(root, terminal, "podgrace preview", version.Of(version.Preview))
+	shell := terminal.Terminal{In: strings.NewReader(""), Out: &out, Err: &errs, Style: console.Style{Width: 80}}
+	root := newCommand(shell, "podgrace preview")
+	terminal.Declare(root, shell, "podgrace preview", version.Of(version.Preview))
 	root.SetArgs(args)
-	code = cli.Execute(t.Context(), terminal, root)
+	code = terminal.Execute(t.Context(), shell, root)
 	return out.String(), errs.String(), code
 }
 

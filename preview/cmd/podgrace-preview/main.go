@@ -9,9 +9,9 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/launch"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/cli/launch"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // gcPercent instead of Go's 100 (GOGC): nearly all that is read is needed to the end, so that collecting finds little, and takes a fifth of the time.
@@ -22,12 +22,12 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	t, own, by := cli.NewTerminal(), version.Of(version.Preview), launch.By(os.Getenv)
+	t, own, by := terminal.NewTerminal(), version.Of(version.Preview), launch.By(os.Getenv)
 	if remark := by.Remark(own); remark != "" {
 		fmt.Fprintln(t.Err, remark)
 	}
 	name := cmp.Or(by.Command, own.Program)
 	root := newCommand(t, name)
-	cli.Declare(root, t, name, own)
-	os.Exit(cli.Execute(context.Background(), t, root))
+	terminal.Declare(root, t, name, own)
+	os.Exit(terminal.Execute(context.Background(), t, root))
 }

@@ -16,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/client-go/rest"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/cli"
-	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/cli/load"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
+	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/preview"
 	"github.com/podgrace/podgrace/preview/scheduler"
-	"github.com/podgrace/podgrace/review"
 )
 
 const long = `Preview where a pod would be scheduled: on which nodes it fits, which plugin
@@ -55,7 +55,7 @@ const example = `  # Why is this pod pending?
   %[1]s -f deployment.yaml --state cluster.yaml --replicas 6`
 
 type options struct {
-	inputs *inputs.Options
+	inputs *load.Options
 	format string
 	pod    string
 	// replicas that are placed one after the other; 0: none.
@@ -68,8 +68,8 @@ type options struct {
 	timing bool
 }
 
-func newCommand(t cli.Terminal, name string) *cobra.Command {
-	o := &options{inputs: inputs.New(version.Preview)}
+func newCommand(t terminal.Terminal, name string) *cobra.Command {
+	o := &options{inputs: load.New(version.Preview)}
 	o.inputs.ReadOnly, o.inputs.MayLackPolicies, o.inputs.Further = true, true, preview.Kinds()
 	cmd := &cobra.Command{
 		Use:                   "podgrace-preview [POD] [-f PATH...] [--policy PATH...] [--state PATH...]",
@@ -79,13 +79,13 @@ func newCommand(t cli.Terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(example, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate()); err != nil {
-				return cli.UsageError{Err: err}
+				return terminal.UsageError{Err: err}
 			}
 			return o.run(cmd.Context(), t)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cli.CompleteFlag(cmd, "output", formats...)
+	terminal.CompleteFlag(cmd, "output", formats...)
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 const timingFlag = "timing"
 
 // timed says on stderr how long a part has taken, if that is asked for, and when the next one begins.
-func (o *options) timed(t cli.Terminal, part string, since time.Time) time.Time {
+func (o *options) timed(t terminal.Terminal, part string, since time.Time) time.Time {
 	now := time.Now()
 	if o.timing {
 		fmt.Fprintf(t.Err, "%s: %d ms\n", part, now.Sub(since).Milliseconds())
@@ -167,7 +167,7 @@ func (o *options) Validate() error {
 	return errors.Join(append(errs, o.inputs.ValidatePaths())...)
 }
 
-func (o *options) run(ctx context.Context, t cli.Terminal) error {
+func (o *options) run(ctx context.Context, t terminal.Terminal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	release, err := o.release()
@@ -187,7 +187,7 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 		return err
 	}
 	o.timed(t, "read", began)
-	inputs.TellLeftOut(t, l.LeftOut)
+	load.TellLeftOut(t, l.LeftOut)
 	if err := l.Wrong(t); err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 		return errors.New("the pods of all namespaces can't be listed: without them each node seems to be empty. Ask somebody who may list them, or give a state that has them (--state)")
 	}
 	if len(review.Objects[*corev1.Node](l.Engine.State)) == 0 {
-		return cli.UsageError{Err: errors.New("not one node is known: give them with --state, or name a cluster whose nodes you may list")}
+		return terminal.UsageError{Err: errors.New("not one node is known: give them with --state, or name a cluster whose nodes you may list")}
 	}
 	documents := l.Documents
 	if o.pod != "" {
@@ -213,12 +213,12 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 		return err
 	}
 	if code := report.ExitCode(); code != preview.ExitFits {
-		return cli.ExitCode(code)
+		return terminal.ExitCode(code)
 	}
 	return nil
 }
 
-func (o *options) print(t cli.Terminal, report *preview.Report) error {
+func (o *options) print(t terminal.Terminal, report *preview.Report) error {
 	switch o.format {
 	case "json":
 		return preview.JSON(t.Out, report)
@@ -247,7 +247,7 @@ func (o *options) release() (scheduler.Release, error) {
 	}
 	release, err := scheduler.ReleaseOf(text)
 	if err != nil {
-		return scheduler.Release{}, cli.UsageError{Err: err}
+		return scheduler.Release{}, terminal.UsageError{Err: err}
 	}
 	return release, nil
 }
@@ -259,11 +259,11 @@ func (o *options) schedulerConfig(ctx context.Context) (*scheduler.Config, error
 	}
 	text, err := os.ReadFile(o.config)
 	if err != nil {
-		return nil, cli.UsageError{Err: fmt.Errorf("read --scheduler-config: %w", err)}
+		return nil, terminal.UsageError{Err: fmt.Errorf("read --scheduler-config: %w", err)}
 	}
 	config, err := scheduler.ReadConfig(ctx, text)
 	if err != nil {
-		return nil, cli.UsageError{Err: fmt.Errorf("invalid --scheduler-config %s: %w", o.config, err)}
+		return nil, terminal.UsageError{Err: fmt.Errorf("invalid --scheduler-config %s: %w", o.config, err)}
 	}
 	return config, nil
 }
@@ -287,13 +287,13 @@ func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 		slices.Sort(elsewhere)
 		says += "; there is one in " + console.Some(elsewhere, maxElsewhere, ", ")
 	}
-	return nil, cli.UsageError{Err: errors.New(says)}
+	return nil, terminal.UsageError{Err: errors.New(says)}
 }
 
 // maxElsewhere are how many other namespaces are named.
 const maxElsewhere = 3
 
-func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, config *scheduler.Config, documents []*manifest.Document) ([]preview.Preview, error) {
+func (o *options) ask(ctx context.Context, t terminal.Terminal, engine *review.Engine, config *scheduler.Config, documents []*manifest.Document) ([]preview.Preview, error) {
 	began := time.Now()
 	p, err := preview.New(ctx, engine, config)
 	if err != nil {
@@ -323,9 +323,9 @@ func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine
 	o.timed(t, "pass", began)
 	switch {
 	case bad:
-		return nil, cli.ErrBadInput
+		return nil, terminal.ErrBadInput
 	case len(all) == 0:
-		return nil, cli.UsageError{Err: errors.New("nothing of what was given is a pod, or makes one")}
+		return nil, terminal.UsageError{Err: errors.New("nothing of what was given is a pod, or makes one")}
 	}
 	return all, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/podgrace/podgrace/review/scheduling"
+	"github.com/podgrace/podgrace/cli/scheduling"
 )
 
 // What reviews and explanations read of a preview is what is printed: each field of theirs, in some of the archives, and nothing else.

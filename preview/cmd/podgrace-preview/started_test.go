@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 // TestMain lets the test program stand for podgrace-preview itself, where podgrace starts it.
