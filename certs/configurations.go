@@ -67,7 +67,7 @@ func (c *configurations) validatingClients() (all []*admissionregistrationv1.Web
 	return all
 }
 
-// carry says whether the caBundle of every webhook is this. Where there is no webhook nobody has to trust it.
+// carry reports whether the caBundle of every webhook is this. Where there is no webhook nobody has to trust it.
 func (c *configurations) carry(want []byte) bool { return carry(c.clients(), want) }
 
 func carry(clients []*admissionregistrationv1.WebhookClientConfig, want []byte) bool {

@@ -66,7 +66,7 @@ var controllerRuntimeLog = sync.OnceValue(func() *logged {
 	return l
 })
 
-// has says whether a line has both parts.
+// has reports whether a line has both parts.
 func (l *logged) has(part, about string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// serves says whether a new connection gets a certificate.
+// serves reports whether a new connection gets a certificate.
 func serves(source Source, certificate []byte) bool {
 	c, err := source.GetCertificate(&tls.ClientHelloInfo{})
 	return err == nil && bytes.Equal(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), certificate)

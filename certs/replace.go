@@ -177,7 +177,7 @@ const maxKept = 4
 // leaves are, if any.
 func oldest(all []Authority) []Authority { return all[:min(len(all), maxKept)] }
 
-// MaySign says whether a leaf may be signed by the Secret's CA, for a replica that has a leaf of the CA held, valid until a
+// MaySign reports whether a leaf may be signed by the Secret's CA, for a replica that has a leaf of the CA held, valid until a
 // time. One that was never published must wait while that leaf serves. Where there is none, or the leader has published all that
 // it found and the CA of that leaf was not among it, any leaf is better.
 func (s State) MaySign(held string, until, now time.Time) bool {

@@ -33,7 +33,7 @@ const (
 )
 
 // readState reads the Secret. It fails where there is no current CA. Anything else that cannot be read counts as absent,
-// which at worst makes a phase wait anew.
+// which at worst makes a phase wait again.
 func readState(secret *corev1.Secret) (State, error) {
 	current, err := parsePair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {

@@ -61,7 +61,7 @@ func (e *Effective) judge(rules []rule, req policy.Request, facts Facts, step fu
 	}
 }
 
-// isMirror says whether the pod is the API server's image of a static pod. The annotation alone can be forged, so the
+// isMirror reports whether the pod is the API server's image of a static pod. The annotation alone can be forged, so the
 // requester must be a kubelet as well; NodeRestriction keeps kubelets to mirror pods of their own node.
 func isMirror(req policy.Request) bool {
 	_, annotated := req.Pod.Annotations[corev1.MirrorPodAnnotationKey]

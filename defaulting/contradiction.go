@@ -88,13 +88,13 @@ func fewestOf(asks topology.Pod, constraints []corev1.TopologySpreadConstraint, 
 	return c
 }
 
-// scheduledNow says whether the scheduler that Podgrace knows is to find a node for the pod, and begins at once.
+// scheduledNow reports whether the scheduler that Podgrace knows is to find a node for the pod, and begins at once.
 func scheduledNow(pod *corev1.Pod) bool {
 	return !isDaemon(controllerOf(pod)) && pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 &&
 		(pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName)
 }
 
-// fits says whether the constraints leave a node for the pod. Where they look at taints, it is also asked with the tolerations that the API server adds
+// fits reports whether the constraints leave a node for the pod. Where they look at taints, it is also asked with the tolerations that the API server adds
 // to a pod which is not created yet (plugin/pkg/admission/defaulttolerationseconds, 1.36.3).
 func fits(pod *corev1.Pod, spreads []topology.Spread, facts Facts) bool {
 	left := func(p *corev1.Pod) bool { return len(facts.Nodes.Left(topology.ForPod(p), spreads, 1)) > 0 }
@@ -135,7 +135,7 @@ func count(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, hard 
 	return true
 }
 
-// mayGo says whether a pod may be gone once this one is scheduled: it can be preempted, or it is one that a workload's new pod replaces or that the
+// mayGo reports whether a pod may be gone once this one is scheduled: it can be preempted, or it is one that a workload's new pod replaces or that the
 // workload takes for its own, so that there is no new one.
 func mayGo(n Neighbour, pod *corev1.Pod, facts Facts) bool {
 	if ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever && n.Priority < ptr.Deref(pod.Spec.Priority, math.MaxInt32) {

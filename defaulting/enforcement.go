@@ -43,7 +43,7 @@ func encodeEnforcement(v *v1alpha1.Enforcement) string {
 	return string(text)
 }
 
-// sameEnforcement compares meanings, since a later webhook may have written the JSON anew; but strictly: what another
+// sameEnforcement compares meanings, since a later webhook may have written the JSON again; but strictly: what another
 // reader could take for something else, a field twice or in other case, is not the same.
 func sameEnforcement(text string, want *v1alpha1.Enforcement) bool {
 	var have v1alpha1.Enforcement

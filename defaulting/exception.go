@@ -52,7 +52,7 @@ type lifting struct {
 	lifted     []Lifted
 }
 
-// lifts says whether a limit of a policy that has it is lifted. All exceptions that lift it are noted: any of them may end first.
+// lifts reports whether a limit of a policy that has it is lifted. All exceptions that lift it are noted: any of them may end first.
 func (l *lifting) lifts(p *policy.Policy, limit v1alpha1.LiftedLimit) bool {
 	found := false
 	for _, x := range l.exceptions {

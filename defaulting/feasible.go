@@ -114,7 +114,7 @@ func hardKeys(constraints []corev1.TopologySpreadConstraint, problems map[int]st
 	return keys
 }
 
-// full says whether each domain has as many pods as maxSkew permits above the global minimum of 0.
+// full reports whether each domain has as many pods as maxSkew permits above the global minimum of 0.
 func full(pod *corev1.Pod, c corev1.TopologySpreadConstraint, facts Facts, asks topology.Pod, asked topology.Constraint) (full, known bool) {
 	if facts.Pods == nil {
 		return false, false

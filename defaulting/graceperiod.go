@@ -213,7 +213,7 @@ func (e *Effective) zeroGrace(req policy.Request, facts Facts) zeroGrace {
 
 func allOf(p *policy.Policy) string { return fmt.Sprintf(WordsProtects, p.Name) }
 
-// allAlike says whether the action is the same for every pod, so that its claims need not be read.
+// allAlike reports whether the action is the same for every pod, so that its claims need not be read.
 func (r *removal) allAlike() bool { return r.ofAll.given() && r.ofAll.value == r.ofAny.value }
 
 func (z zeroGrace) action() v1alpha1.ZeroGraceAction { return z.by.value }

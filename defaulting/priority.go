@@ -70,7 +70,7 @@ func (e *Effective) given(pod *corev1.Pod, facts Facts, out *Result) *scheduling
 	return class
 }
 
-// choseClass says whether the pod's class is the user's choice, and not the globalDefault.
+// choseClass reports whether the pod's class is the user's choice, and not the globalDefault.
 func choseClass(pod *corev1.Pod, facts Facts) bool {
 	name := pod.Spec.PriorityClassName
 	return name != "" && (facts.GlobalDefault == nil || name != facts.GlobalDefault.Name)

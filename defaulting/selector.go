@@ -14,7 +14,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// OwnerHasSelector says whether the scheduler derives a selector from a controller of this kind
+// OwnerHasSelector reports whether the scheduler derives a selector from a controller of this kind
 // (pkg/scheduler/framework/plugins/helper/spread.go DefaultSelector, 1.36.3).
 func OwnerHasSelector(owner *metav1.OwnerReference) bool {
 	switch schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind) {
@@ -97,7 +97,7 @@ func merge(selector, more *metav1.LabelSelector) {
 	selector.MatchExpressions = append(selector.MatchExpressions, more.MatchExpressions...)
 }
 
-// stripKey removes a key from the selector, if the selector requires just the pod's own value of it, and says whether it did. The caller puts the key
+// stripKey removes a key from the selector, if the selector requires just the pod's own value of it, and reports whether it did. The caller puts the key
 // into matchLabelKeys: the API server refuses a constraint that has a key in both.
 func stripKey(selector *metav1.LabelSelector, pod *corev1.Pod, key string) (*metav1.LabelSelector, bool) {
 	value, ok := pod.Labels[key]

@@ -82,7 +82,7 @@ func warnOfOwnLabels(pod *corev1.Pod, e *Effective, constraints []corev1.Topolog
 	}
 }
 
-// wantsValue says whether a constraint counts only pods with one value of a label.
+// wantsValue reports whether a constraint counts only pods with one value of a label.
 func wantsValue(pod *corev1.Pod, c corev1.TopologySpreadConstraint, key string) bool {
 	if _, ok := pod.Labels[key]; ok && slices.Contains(c.MatchLabelKeys, key) {
 		return true

@@ -109,7 +109,7 @@ func complaints(r rule) []string {
 	return wrong
 }
 
-// declared says whether a folder's package declares a name at its top level.
+// declared reports whether a folder's package declares a name at its top level.
 func declared(dir, name string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 	for _, file := range files {

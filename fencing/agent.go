@@ -16,7 +16,7 @@ type Agent interface {
 	// the machine behind the address is to be verified and tells a UUID that is another machine's, it does nothing and the error is ErrWrongMachine. One that was sent
 	// may still be carried out after the context has ended.
 	Off(ctx context.Context, m v1alpha1.FenceMachine) error
-	// Power reads the machine's power, anew each time. With an error, that of another machine (ErrWrongMachine) among them, it is PowerUnknown.
+	// Power reads the machine's power, again each time. With an error, that of another machine (ErrWrongMachine) among them, it is PowerUnknown.
 	Power(ctx context.Context, m v1alpha1.FenceMachine) (Reading, error)
 }
 

@@ -56,7 +56,7 @@ func (s *step) act() {
 	}
 }
 
-// repeats says whether the message already says why the attempt before failed.
+// repeats reports whether the message already says why the attempt before failed.
 func (s *step) repeats(before string) bool {
 	_, why, found := strings.Cut(before, " failed: ")
 	return found && strings.Contains(s.next.Status.Message, " failed: "+why)
@@ -162,7 +162,7 @@ func (a *attempt) proceed() {
 	}
 }
 
-// off says whether the reading is exactly that the machine has no power, or no storage.
+// off reports whether the reading is exactly that the machine has no power, or no storage.
 func (r *Read) off() bool {
 	return r.Err == nil && (r.Power == PowerOff || r.Power == PowerGone || r.Power == PowerRevoked)
 }
@@ -315,7 +315,7 @@ func (a *attempt) silent() time.Duration {
 	return a.facts.Now.Led - since
 }
 
-// unheardSince says whether the boot was not heard of since a reading began. What the fencer did not watch counts as heard of: of a reading that is older than its present
+// unheardSince reports whether the boot was not heard of since a reading began. What the fencer did not watch counts as heard of: of a reading that is older than its present
 // count of the silence nothing is known.
 func (a *attempt) unheardSince(r Read) bool {
 	since, heard := a.counted()

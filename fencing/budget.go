@@ -11,17 +11,17 @@ import (
 	"github.com/podgrace/podgrace/internal/console"
 )
 
-// begun says whether a Fence is in the course of being fenced: from the decision until its node is known to be off.
+// begun reports whether a Fence is in the course of being fenced: from the decision until its node is known to be off.
 func begun(f *v1alpha1.Fence) bool {
 	return f.Status.Phase == v1alpha1.FenceDecided || f.Status.Phase == v1alpha1.FenceActing
 }
 
-// open says whether a Fence has been begun and is not over.
+// open reports whether a Fence has been begun and is not over.
 func open(f *v1alpha1.Fence) bool {
 	return begun(f) || f.Status.Phase == v1alpha1.FenceVerified || f.Status.Phase == v1alpha1.FenceReleased
 }
 
-// undecided says whether nobody has begun a Fence.
+// undecided reports whether nobody has begun a Fence.
 func undecided(f *v1alpha1.Fence) bool {
 	return f.Status.Phase == "" || f.Status.Phase == v1alpha1.FenceWaiting
 }

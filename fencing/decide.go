@@ -60,7 +60,7 @@ type candidate struct {
 	target   *v1alpha1.FenceTarget
 }
 
-// byPerson says whether a person asks for it.
+// byPerson reports whether a person asks for it.
 func (c *candidate) byPerson() bool {
 	return c.fence != nil && c.fence.Spec.Reason == v1alpha1.FenceRequested
 }
@@ -115,7 +115,7 @@ func (c *candidate) wait(reason policy.Reason, format string, args ...any) *Verd
 	return c.say(DoWait, reason, format, args...)
 }
 
-// shows says whether the node is only shown: that is all that its policy has the fencer do by itself.
+// shows reports whether the node is only shown: that is all that its policy has the fencer do by itself.
 func (c *candidate) shows() bool {
 	return !c.byPerson() && c.own != nil && c.own.Spec.Mode != v1alpha1.FenceModeFence
 }
@@ -272,7 +272,7 @@ func Foresee(fence *v1alpha1.Fence, policies Policies, facts Facts) Verdict {
 	return Verdict{Node: fence.Spec.Node, Fence: fence.Name, Do: DoWait, Reason: factsUnknown, Message: message("node " + fence.Spec.Node.Name + " is not judged")}
 }
 
-// Passes says whether what the verdict waits for comes by itself, or by the fences before it; else somebody has to change something first.
+// Passes reports whether what the verdict waits for comes by itself, or by the fences before it; else somebody has to change something first.
 func (v *Verdict) Passes() bool {
 	return v.Do == DoFence || v.Do == DoWait && !slices.Contains([]policy.Reason{noPolicy, noIdentity, noAgent, sharedIdentity}, v.Reason)
 }

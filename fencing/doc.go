@@ -12,7 +12,7 @@
 //  5. Step takes one Fence a step further. If its status changes, that is all: the status is stored first, with the resourceVersion that the Fence was read with, so that an
 //     attempt is always written before the agent is called, and a fencer that leads no more learns it. Actions come only for a status that is stored. They may be
 //     repeated, by this fencer or by another one: what an agent answers goes into the Fence's Progress, which is memory only. A fencer that has none reads the power first.
-//  6. Lifts says which NetworkFences can be lifted, because the machines that they are for have booted anew. Retire says which Fences and receipts can be deleted.
+//  6. Lifts says which NetworkFences can be lifted, because the machines that they are for have booted again. Retire says which Fences and receipts can be deleted.
 //
 // Time is a Moment: how long the fencer has led, by its own monotonic clock, by which all decisions go; and the wall clock, which is only ever written down. Where that
 // clock goes back the fencer begins as one that begins to lead; where it goes on and nobody looked, silences and cooldowns begin again.

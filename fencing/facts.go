@@ -119,7 +119,7 @@ type Node struct {
 	Volumes      []Volume
 	VolumesKnown bool
 
-	// Silent is for how long the fencer itself has not heard of it, and Heard says whether it ever did since it began to count (Silence.Of).
+	// Silent is for how long the fencer itself has not heard of it, and Heard reports whether it ever did since it began to count (Silence.Of).
 	Silent time.Duration
 	Heard  bool
 	// Before is its sign of life before the present one; empty: it is not known (Silence.Before).
@@ -238,7 +238,7 @@ type Pod struct {
 	But     string
 }
 
-// left says whether its node keeps it no more: none of its containers runs, or it was deleted by force and waits for its finalizers. A force delete that was cut off half-way, as by the death of an
+// left reports whether its node keeps it no more: none of its containers runs, or it was deleted by force and waits for its finalizers. A force delete that was cut off half-way, as by the death of an
 // API server, leaves one without finalizers, which nothing removes but its kubelet or another delete.
 func (p *Pod) left() bool { return p.Finished || p.Forced && p.Held }
 

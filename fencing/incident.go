@@ -179,7 +179,7 @@ func (s *step) anew() bool {
 	return true
 }
 
-// heard says whether the boot that is to be fenced was heard of since it was decided. Of a boot that the fencer was asked to fence whether or not it is heard of it does
+// heard reports whether the boot that is to be fenced was heard of since it was decided. Of a boot that the fencer was asked to fence whether or not it is heard of it does
 // not matter.
 func (s *step) heard() bool {
 	n := s.facts.bootSeen(s.fence.Spec.Node.BootID)

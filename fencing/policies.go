@@ -54,12 +54,12 @@ func CompilePolicies(policies []v1alpha1.FencePolicy) Policies {
 	return all
 }
 
-// Unread says whether fields of a policy were written and are not read.
+// Unread reports whether fields of a policy were written and are not read.
 func (ps Policies) Unread() bool {
 	return slices.ContainsFunc(ps, func(p *Policy) bool { return len(p.unread) > 0 })
 }
 
-// bounds says whether the policy's budget and pause hold for a node.
+// bounds reports whether the policy's budget and pause hold for a node.
 func (p *Policy) bounds(n *Node) bool { return p.nodes == nil || p.nodes.Matches(labels.Set(n.Labels)) }
 
 // Of returns the node's own policy, nil where it has none, and all whose budgets hold for it.
@@ -76,7 +76,7 @@ func (ps Policies) Of(n *Node) (own *Policy, bounding []*Policy) {
 	return own, bounding
 }
 
-// ConditionReady of a FencePolicy says whether its nodes can be fenced.
+// ConditionReady of a FencePolicy reports whether its nodes can be fenced.
 const ConditionReady = "Ready"
 
 // Readiness is whether the nodes of a policy can be fenced by it, and what stands in the way.

@@ -62,7 +62,7 @@ func TestIncidentsEnd(t *testing.T) {
 			w.san.answer = does
 			w.pass(step)
 			w.round()
-			// A person deletes what the messages ask for: Fences whose agents were made anew, NetworkFences that somebody lifted, and what agents said that lied.
+			// A person deletes what the messages ask for: Fences whose agents were recreated, NetworkFences that somebody lifted, and what agents said that lied.
 			w.fences = slices.DeleteFunc(w.fences, func(x *v1alpha1.Fence) bool {
 				return strings.Contains(x.Status.Message, "no agent can be used any more")
 			})
@@ -176,7 +176,7 @@ func happen(t *rapid.T, w *world) {
 	}
 }
 
-// comesBack has a machine be heard of that a receipt says is off while it runs, which voids that, or else have one boot anew that was taken for off or cut off from its storage,
+// comesBack has a machine be heard of that a receipt says is off while it runs, which voids that, or else have one boot again that was taken for off or cut off from its storage,
 // which it gets back then. By chance alone these are one of some hundred histories.
 func comesBack(t *rapid.T, w *world) {
 	var stopped, running []*machine
@@ -228,7 +228,7 @@ func personOrAccident(t *rapid.T, w *world, m *machine) {
 		if len(w.fences) > 0 {
 			w.fences = w.fences[:len(w.fences)-1]
 		}
-	case 3: // the agent is made anew
+	case 3: // the agent is recreated
 		w.agents = slices.Clone(w.agents)
 		w.agents[0].UID += "x"
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/podgrace/podgrace/internal/console"
 )
 
-// heardSince says whether a node's last sign of life (guard.ConfirmOff: UID/BOOT/HEARTBEAT/LEASE) is another one than before. A part that is there no more tells nothing:
+// heardSince reports whether a node's last sign of life (guard.ConfirmOff: UID/BOOT/HEARTBEAT/LEASE) is another one than before. A part that is there no more tells nothing:
 // somebody may delete a Lease.
 func heardSince(before, now string) bool {
 	if before == now {
@@ -58,7 +58,7 @@ func Proofs(receipts []v1alpha1.FenceReceipt) []guard.Fence {
 	return proofs
 }
 
-// proves says whether a receipt proves that this boot of the node is off. What a watchdog must have done counts only where the policy took it from one of its agents.
+// proves reports whether a receipt proves that this boot of the node is off. What a watchdog must have done counts only where the policy took it from one of its agents.
 func proves(r *v1alpha1.FenceReceipt, boot v1alpha1.BootReference, t *v1alpha1.FenceTarget) bool {
 	if n := r.Spec.Node; n == nil || n.UID != boot.UID || n.BootID != boot.BootID || boot.UID == "" || boot.BootID == "" {
 		return false
@@ -107,7 +107,7 @@ func (f *Facts) contradicts(r *v1alpha1.FenceReceipt) *Node {
 	return nil
 }
 
-// mayBeAnother says whether the sign of life that contradicts a receipt may be that of another boot: the Lease does not say which one renews it, and a kubelet that starts renews it beside
+// mayBeAnother reports whether the sign of life that contradicts a receipt may be that of another boot: the Lease does not say which one renews it, and a kubelet that starts renews it beside
 // its first report of the Node, and perhaps before (pkg/kubelet/kubelet.go Run, 1.36.3). By the next renewal it has reported.
 func (n *Node) mayBeAnother(r *v1alpha1.FenceReceipt) bool {
 	lease := strings.LastIndex(r.Spec.LastSign, "/") + 1
@@ -163,7 +163,7 @@ func freeName(name string, taken []v1alpha1.FenceReceipt) string {
 	return free
 }
 
-// accepts says whether the policy accepts this class of evidence from the agent.
+// accepts reports whether the policy accepts this class of evidence from the agent.
 func accepts(a *v1alpha1.FencePolicyAgent, class v1alpha1.EvidenceClass) bool {
 	accepted := a.Evidence
 	if len(accepted) == 0 {
@@ -217,7 +217,7 @@ const (
 	retiredAtOnce = 10
 )
 
-// Retire returns the Fences and receipts that can be deleted, the oldest first: all of them are read in each round. Kept are Fences for a silence that goes on, which would be fenced anew, and
+// Retire returns the Fences and receipts that can be deleted, the oldest first: all of them are read in each round. Kept are Fences for a silence that goes on, which would be fenced again, and
 // those of which a NetworkFence may be there: where their agent is gone it is looked for by them alone; receipts of a boot that a Node still has, and of single pods; and those that are void, with what voids them: they keep an agent that said what was not so from being used again.
 func Retire(facts Facts) (fences []*v1alpha1.Fence, receipts []*v1alpha1.FenceReceipt) {
 	if !facts.Known.all() {

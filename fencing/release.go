@@ -15,7 +15,7 @@ func releases(r v1alpha1.FenceRelease) (pods, taint bool) {
 	return r != v1alpha1.ReleaseNothing, r == v1alpha1.ReleasePodsAndTaint || r == ""
 }
 
-// receiptHolds says whether the Fence's receipt stands, and nothing contradicts it. Where it does not the incident is over, or waits until the receipt is void.
+// receiptHolds reports whether the Fence's receipt stands, and nothing contradicts it. Where it does not the incident is over, or waits until the receipt is void.
 func (s *step) receiptHolds() *v1alpha1.FenceReceipt {
 	name := s.fence.Status.Receipt
 	i := slices.IndexFunc(s.facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == name })
@@ -95,7 +95,7 @@ func (s *step) release() {
 	}
 }
 
-// byStorage says whether the Fence goes by a receipt that its storage was revoked.
+// byStorage reports whether the Fence goes by a receipt that its storage was revoked.
 func (s *step) byStorage() bool {
 	i := slices.IndexFunc(s.facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == s.fence.Status.Receipt })
 	return i >= 0 && revoked(&s.facts.Receipts[i], s.fence)

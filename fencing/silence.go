@@ -45,7 +45,7 @@ func (s *Silence) Tick(now time.Duration) bool {
 	return true
 }
 
-// Watched says whether the fencer looked a short time ago, and where it did not begins all again: between a look and what is decided by it a fencer can be paused as well.
+// Watched reports whether the fencer looked a short time ago, and where it did not begins all again: between a look and what is decided by it a fencer can be paused as well.
 func (s *Silence) Watched(now time.Duration) bool {
 	if now < s.looked || now-s.looked > watchedWithin {
 		s.Restart(now)

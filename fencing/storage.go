@@ -89,7 +89,7 @@ type Volume struct {
 	Attributes map[string]string
 }
 
-// has says whether a volume is of the class's storage. One driver may serve several, which are told apart by parameters (ceph-csi: clusterID): what is fenced at one of them is not
+// has reports whether a volume is of the class's storage. One driver may serve several, which are told apart by parameters (ceph-csi: clusterID): what is fenced at one of them is not
 // at another one, and a volume that does not say which it is on counts as another one's.
 func (c Class) has(v *Volume) bool {
 	if v.Driver == "" || v.Driver != c.Driver {
@@ -244,22 +244,22 @@ func withVolumes(t *v1alpha1.FenceTarget, n *Node) (problems []problem) {
 	return problems
 }
 
-// TakesStorage says whether an agent of a target takes storage away; of nil none does.
+// TakesStorage reports whether an agent of a target takes storage away; of nil none does.
 func TakesStorage(t *v1alpha1.FenceTarget) bool {
 	return t != nil && slices.ContainsFunc(t.Agents, func(a v1alpha1.FenceTargetAgent) bool { return a.Storage != nil })
 }
 
-// networkFenceOf says whether there is a NetworkFence that a fencer made for this boot.
+// networkFenceOf reports whether there is a NetworkFence that a fencer made for this boot.
 func (f *Facts) networkFenceOf(boot v1alpha1.BootReference) bool {
 	return slices.ContainsFunc(f.StorageFences, func(x StorageFence) bool { return x.Boot != nil && *x.Boot == boot })
 }
 
-// mayHoldStorage says whether a NetworkFence of a Fence is there, as far as it is known.
+// mayHoldStorage reports whether a NetworkFence of a Fence is there, as far as it is known.
 func (f *Facts) mayHoldStorage(x *v1alpha1.Fence) bool {
 	return TakesStorage(x.Status.Target) && (!f.Known.Storage || f.networkFenceOf(x.Spec.Node))
 }
 
-// revoked says whether a receipt is that the storage of this Fence's boot was taken away by an agent from which its policy accepted that.
+// revoked reports whether a receipt is that the storage of this Fence's boot was taken away by an agent from which its policy accepted that.
 func revoked(r *v1alpha1.FenceReceipt, fence *v1alpha1.Fence) bool {
 	t := fence.Status.Target
 	if t == nil || r.Spec.Class != v1alpha1.EvidenceStorageRevoked || r.Spec.Fence != fence.Name || r.Spec.Node == nil || *r.Spec.Node != fence.Spec.Node {
@@ -352,7 +352,7 @@ func (DeleteLifted) action() {}
 func (a LiftFence) String() string    { return "lift NetworkFence " + a.Name }
 func (a DeleteLifted) String() string { return "delete NetworkFence " + a.Name + ", which is lifted" }
 
-// Lifts are the NetworkFences of fencers that are to be lifted, because the machine that they are for has booted anew: what could write there has ended. They go by what stands in
+// Lifts are the NetworkFences of fencers that are to be lifted, because the machine that they are for has booted again: what could write there has ended. They go by what stands in
 // the NetworkFences, so that Fences which were deleted leave none behind. Waiting says why others are not lifted, where somebody is kept from the storage by that, or has to act.
 func Lifts(facts Facts) (lifts []Action, waiting []string) {
 	if !facts.Known.Storage || !facts.Known.Nodes {
@@ -454,7 +454,7 @@ func (x *StorageFence) undone() string {
 	return fmt.Sprintf("says Unfenced, and csi-addons does not say that this was done (kubectl describe networkfence %s): until it is, pods of node %s can't write", x.Name, x.Boot.Name)
 }
 
-// bootedAnew says whether another boot of the machine that a NetworkFence is for has been seen, and is ready. A Node that has the name, or the very Node, is not enough: another
+// bootedAnew reports whether another boot of the machine that a NetworkFence is for has been seen, and is ready. A Node that has the name, or the very Node, is not enough: another
 // machine may have taken it, while the first one goes on, also one of the same make whose UUID tells nothing. Neither is a UUID: a clone has the same, and a kubelet writes
 // what it likes, but not to a Node of another name (NodeRestriction).
 func (f *Facts) bootedAnew(x *StorageFence) bool {
@@ -476,7 +476,7 @@ func (f *Facts) otherFence(at int, ended []bool) string {
 	return ""
 }
 
-// Overlap says whether two lists of blocks have an address in common. What can't be read overlaps with everything.
+// Overlap reports whether two lists of blocks have an address in common. What can't be read overlaps with everything.
 func Overlap(a, b []string) bool {
 	for _, x := range a {
 		for _, y := range b {

@@ -146,7 +146,7 @@ func (s *san) remove(uid types.UID) {
 	s.fences = slices.DeleteFunc(s.fences, func(x *networkFence) bool { return x.UID == uid })
 }
 
-// writes says whether this boot of the machine can write to its volumes.
+// writes reports whether this boot of the machine can write to its volumes.
 func (w *world) writes(m *machine, boot string) bool { return m.runs(boot) && !w.san.blocked[m.ip] }
 
 func (w *world) receipt(name string) *v1alpha1.FenceReceipt {
@@ -573,7 +573,7 @@ func TestStorageWhoseAddressMoves(t *testing.T) {
 	}
 }
 
-// A NetworkFenceClass that was made anew may be of another storage than that whose volumes the receipt would name.
+// A NetworkFenceClass that was recreated may be of another storage than that whose volumes the receipt would name.
 func TestStorageWhoseClassIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	w := storageWorld(func(w *world) { w.san.answer = nothing })

@@ -133,7 +133,7 @@ func told(n *Node) (m *v1alpha1.FenceMachine, why string) {
 	return &v1alpha1.FenceMachine{SystemUUID: n.SystemUUID, ProviderID: n.ProviderID}, ""
 }
 
-// shared says whether another machine of the list is powered off at the very same place.
+// shared reports whether another machine of the list is powered off at the very same place.
 func (l *listed) shared(m *v1alpha1.FenceMachine) bool {
 	places := placesOf(&l.agent.Spec, m)
 	switch {
@@ -215,7 +215,7 @@ var placeholders = []uuid.UUID{
 	uuid.MustParse("fefefefe-fefe-fefe-fefe-fefefefefefe"), uuid.MustParse("11111111-1111-1111-1111-111111111111"),
 }
 
-// SameMachine says whether two UUIDs are of one machine, and if so whether only in the other byte order: SMBIOS has the first three fields in little-endian order
+// SameMachine reports whether two UUIDs are of one machine, and if so whether only in the other byte order: SMBIOS has the first three fields in little-endian order
 // (DSP0134, 7.2.1), and firmware, kernels and BMCs differ in whether they turn them around. What is no UUID is the same as what has the same letters: kubelets on some
 // architectures report a serial number. Nothing is the same as an empty text or a UUID that vendors leave on all of their boards.
 func SameMachine(a, b string) (same, swapped bool) {
@@ -256,7 +256,7 @@ func swap(id uuid.UUID) uuid.UUID {
 	return id
 }
 
-// sameUUID says whether both are the UUID of one machine, in either order of bytes.
+// sameUUID reports whether both are the UUID of one machine, in either order of bytes.
 func sameUUID(a, b string) bool {
 	const rest = len("12345678-1234-1234-") // what follows is in one order: most UUIDs of a large cluster are told apart by it
 	if a == "" || b == "" || len(a) == 36 && len(b) == 36 && !strings.EqualFold(a[rest:], b[rest:]) {
@@ -266,7 +266,7 @@ func sameUUID(a, b string) bool {
 	return same
 }
 
-// isMachine says whether an agent's machine is that with this UUID and provider ID. All that it says of which machine it is must be so.
+// isMachine reports whether an agent's machine is that with this UUID and provider ID. All that it says of which machine it is must be so.
 func isMachine(m *v1alpha1.FenceMachine, systemUUID, providerID string) bool {
 	if m.SystemUUID != "" && !sameUUID(m.SystemUUID, systemUUID) || m.ProviderID != "" && m.ProviderID != providerID {
 		return false

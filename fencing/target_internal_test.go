@@ -47,7 +47,7 @@ func TestHeardSince(t *testing.T) {
 		"uid/boot/2026-11-20T12:00:00Z/2026-11-20T12:00:15.000000Z":   true,
 		"uid/boot/2026-11-20T12:05:00Z/2026-11-20T12:00:05.000000Z":   true,
 		"uid/boot/2026-11-20T12:00:00Z/2026-11-20T11:00:05.000000Z":   true,  // its clock was set back
-		"other/boot/2026-11-20T12:00:00Z/2026-11-20T12:00:05.000000Z": true,  // its Node was made anew
+		"other/boot/2026-11-20T12:00:00Z/2026-11-20T12:00:05.000000Z": true,  // its Node was recreated
 		"uid/boot/2026-11-20T12:00:00Z/":                              false, // its Lease was deleted
 		"uid/boot//":                                                  false,
 		"":                                                            true,

@@ -163,7 +163,7 @@ func (w *world) machine(name string) *machine { return w.machines[name[1]-'0'] }
 // bootNow is the boot that really runs.
 func (m *machine) bootNow() string { return "boot-" + m.Name[1:] + "-" + strconv.Itoa(m.boots) }
 
-// runs says whether this boot of the machine really runs.
+// runs reports whether this boot of the machine really runs.
 func (m *machine) runs(boot string) bool { return m.power && m.bootNow() == boot }
 
 // pass lets time pass: kubelets renew, the node lifecycle controller marks, powers go.
@@ -174,7 +174,7 @@ func (w *world) pass(d time.Duration) {
 			m.power, m.goesAt = false, 0
 		}
 		if m.dog && m.power && !m.linked && w.now-m.beat >= dogPatience+3*dogTimeout && m.bootNow() == m.BootID {
-			m.boots++ // the machine is reset, and starts anew
+			m.boots++ // the machine is reset, and starts again
 		}
 		if m.power && m.linked {
 			if !m.there { // a kubelet makes its Node again

@@ -66,7 +66,7 @@ func notAttached(req Request, _ Facts) *Decision {
 	return nil
 }
 
-// IsAttachDetachController says whether a user is the controller that attaches and detaches volumes.
+// IsAttachDetachController reports whether a user is the controller that attaches and detaches volumes.
 func IsAttachDetachController(user authenticationv1.UserInfo) bool {
 	return user.Username == attachDetach || user.Username == sharedController
 }

@@ -120,7 +120,7 @@ func (c podConfirmation) void(req Request, facts Facts) string {
 	return ""
 }
 
-// Confirmation says whether the pod has a valid confirmation, and if it has one that is void, why.
+// Confirmation reports whether the pod has a valid confirmation, and if it has one that is void, why.
 func Confirmation(pod *corev1.Pod, node Node, now time.Time) (holds bool, void string) {
 	c, ok := confirmationOf(pod)
 	if !ok {

@@ -53,7 +53,7 @@ func VolumeOf(pv *corev1.PersistentVolume) Volume {
 	return v
 }
 
-// exclusive says whether only one node may use it.
+// exclusive reports whether only one node may use it.
 func (v Volume) exclusive() bool {
 	_, ok := policy.Exclusive(v.Modes)
 	return !v.Known || ok

@@ -74,12 +74,12 @@ func FencesOf(receipts []v1alpha1.FenceReceipt) []Fence {
 	return all
 }
 
-// ofBoot says whether the receipt is for this boot of the node, which was not heard of since.
+// ofBoot reports whether the receipt is for this boot of the node, which was not heard of since.
 func (f Fence) ofBoot(n Node) bool {
 	return f.PodUID == "" && n.UID != "" && n.BootID != "" && f.NodeUID == n.UID && f.BootID == n.BootID && f.LastSign == n.LastSign
 }
 
-// stopped says whether the node's processes are known to have ended: the node is not ready, and this very boot of it is confirmed to be off, or fenced.
+// stopped reports whether the node's processes are known to have ended: the node is not ready, and this very boot of it is confirmed to be off, or fenced.
 func (f Facts) stopped() bool {
 	n := f.Node
 	if n.State != NodePresent || n.Ready {
@@ -116,7 +116,7 @@ func (f Facts) revoked() (volumes []string) {
 	return volumes
 }
 
-// writable says whether this boot of the node may write to a volume, for all that is known.
+// writable reports whether this boot of the node may write to a volume, for all that is known.
 func (f Facts) writable(volume string) bool { return !slices.Contains(f.revoked(), volume) }
 
 // storageRevoked allows the removal of a VolumeAttachment whose volume this boot of the node can't write to any more.

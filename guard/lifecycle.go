@@ -49,12 +49,12 @@ func finished(req Request, _ time.Time) *Decision {
 	return nil
 }
 
-// forceDeleteBegun says whether a stored grace period of 0 shows that a force delete has begun: unless a finalizer keeps the pod, any further update removes
+// forceDeleteBegun reports whether a stored grace period of 0 shows that a force delete has begun: unless a finalizer keeps the pod, any further update removes
 // it.
 func forceDeleteBegun(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil && graceperiod.Delete(p, nil, p.DeletionTimestamp.Time).Force
 }
 
-// RemovedByUpdate says whether any update of the pod removes it, whatever it writes: a force delete has begun, and no finalizer keeps the pod (k8s.io/apiserver
+// RemovedByUpdate reports whether any update of the pod removes it, whatever it writes: a force delete has begun, and no finalizer keeps the pod (k8s.io/apiserver
 // pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate, 0.36.3). Unless the update names the pod's UID as a precondition, as a PUT does and a PATCH can't, it removes who has the name by then.
 func RemovedByUpdate(p *corev1.Pod) bool { return forceDeleteBegun(p) && len(p.Finalizers) == 0 }

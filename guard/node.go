@@ -30,7 +30,7 @@ func LeaseLasts(lease *coordinationv1.Lease) time.Duration {
 	return min(max(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, DefaultLease), longestLease)
 }
 
-// NodeState says whether a node exists.
+// NodeState reports whether a node exists.
 type NodeState int
 
 const (
@@ -119,7 +119,7 @@ func (n *Node) received(m metav1.ManagedFieldsEntry) {
 	}
 }
 
-// uses says whether the volume may be mounted on the node.
+// uses reports whether the volume may be mounted on the node.
 func (n Node) uses(v Volume) bool {
 	if v.UniqueName == "" {
 		return len(n.InUse) > 0

@@ -178,7 +178,7 @@ func severer(a, b guard.Decision) bool {
 	return slices.Index(severity, a.Verdict) > slices.Index(severity, b.Verdict)
 }
 
-// evidence is what somebody may come to know or to do, all of it in favour of the removal. Each says whether it applies.
+// evidence is what somebody may come to know or to do, all of it in favour of the removal. Each reports whether it applies.
 var evidence = map[string]func(*world) bool{
 	"a silent node is confirmed off": func(w *world) bool {
 		w.facts.Node.ConfirmedOff = true

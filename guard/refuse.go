@@ -54,7 +54,7 @@ func waysWithout(req Request, facts Facts) []string {
 		fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", p.Spec.NodeName, p.Spec.NodeName))
 }
 
-// evictedByOwnGrace says whether an eviction removes a pod at once because the pod's own grace period is 0: any other lets its kubelet stop it.
+// evictedByOwnGrace reports whether an eviction removes a pod at once because the pod's own grace period is 0: any other lets its kubelet stop it.
 func evictedByOwnGrace(req Request) bool {
 	return req.Road == RoadEviction && req.Pod.DeletionTimestamp == nil && graceperiod.Of(&req.Pod.Spec) == 0
 }

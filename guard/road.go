@@ -50,7 +50,7 @@ func judge(req Request, facts Facts) Decision {
 	return Decision{Verdict: Deny, Reason: becauseUnknownRoad, What: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
 }
 
-// complete says whether the request has the object of its road.
+// complete reports whether the request has the object of its road.
 func complete(req Request) bool {
 	switch req.Road {
 	case RoadDelete, RoadEviction, RoadStatus, RoadFinalizer:

@@ -84,7 +84,7 @@ func CompileException(x *v1alpha1.PolicyException) (*Exception, error) {
 	return c, nil
 }
 
-// Ended says whether it has ended by a time.
+// Ended reports whether it has ended by a time.
 func (x *Exception) Ended(now time.Time) bool { return !now.Before(x.Until) }
 
 // InForce returns the exceptions that were granted and have not ended. With the zero time, which stands for an unknown one, none is in force.
@@ -105,7 +105,7 @@ func (xs Exceptions) NextEnd(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// Lifts says whether it lifts a limit of a policy for a pod of its namespace with these labels.
+// Lifts reports whether it lifts a limit of a policy for a pod of its namespace with these labels.
 func (x *Exception) Lifts(policy string, limit v1alpha1.LiftedLimit, pod map[string]string) bool {
 	return x.Spec.Policy == policy && slices.Contains(x.Spec.Limits, limit) && x.pods.Matches(labels.Set(pod))
 }
@@ -134,7 +134,7 @@ func limitsOf(s *v1alpha1.PodPolicySpec) (all []v1alpha1.LiftedLimit) {
 	return all
 }
 
-// HasLimit says whether a policy has a limit that an exception could lift.
+// HasLimit reports whether a policy has a limit that an exception could lift.
 func HasLimit(s *v1alpha1.PodPolicySpec, limit v1alpha1.LiftedLimit) bool {
 	return slices.Contains(limitsOf(s), limit)
 }

@@ -35,7 +35,7 @@ type Namespace struct {
 	Unknown bool
 }
 
-// Matching says whether a policy is for a pod.
+// Matching reports whether a policy is for a pod.
 type Matching int
 
 const (
@@ -50,7 +50,7 @@ const (
 	MatchUnread
 )
 
-// Match says whether the policy is for the pod, as far as its PriorityClass is not what the policy selects by: which class that is only defaulting knows
+// Match reports whether the policy is for the pod, as far as its PriorityClass is not what the policy selects by: which class that is only defaulting knows
 // (rank.go there). The error says why it is uncertain. Whether the namespace is exempt is not asked here.
 func (p *Policy) Match(e *Evaluation) (Matching, error) {
 	m := p.Spec.Match
@@ -79,7 +79,7 @@ func ownerKind(pod *corev1.Pod) v1alpha1.OwnerKind {
 	return v1alpha1.OwnerKindNone
 }
 
-// selects says whether the policy is for a namespace. Of one that is unknown its name is known all the same, and with it the label that
+// selects reports whether the policy is for a namespace. Of one that is unknown its name is known all the same, and with it the label that
 // the API server gives to each (pkg/apis/core/v1/defaults.go SetDefaults_Namespace, 1.36.3): a selector over nothing else can be decided.
 func (p *Policy) selects(ns Namespace) (selected, known bool) {
 	if p.namespaces == nil || p.namespaces.Empty() {
@@ -96,24 +96,24 @@ func (p *Policy) selects(ns Namespace) (selected, known bool) {
 	return p.namespaces.Matches(set), true
 }
 
-// Undecided says whether it is unknown if the policy selects a namespace: the policy selects by labels, and the namespace could not be looked up.
+// Undecided reports whether it is unknown if the policy selects a namespace: the policy selects by labels, and the namespace could not be looked up.
 func (p *Policy) Undecided(ns Namespace) bool {
 	_, known := p.selects(ns)
 	return !known
 }
 
-// Undecided says whether that is unknown of any of the policies.
+// Undecided reports whether that is unknown of any of the policies.
 func (ps Policies) Undecided(ns Namespace) bool {
 	return slices.ContainsFunc(ps, func(p *Policy) bool { return p.Undecided(ns) })
 }
 
-// SelectsByPriority says whether the policy selects pods by their PriorityClass or priority.
+// SelectsByPriority reports whether the policy selects pods by their PriorityClass or priority.
 func (p *Policy) SelectsByPriority() bool {
 	m := p.Spec.Match
 	return m != nil && (len(m.PriorityClassNames) > 0 || m.Priority != nil)
 }
 
-// ForAllOf says whether the policy is for every pod of a namespace: it selects by namespace alone, or by nothing.
+// ForAllOf reports whether the policy is for every pod of a namespace: it selects by namespace alone, or by nothing.
 func (p *Policy) ForAllOf(ns Namespace) bool {
 	all := func(s labels.Selector) bool { return s == nil || s.Empty() }
 	m := p.Spec.Match

@@ -73,7 +73,7 @@ func (p *Policy) InForce() string {
 	return "in force"
 }
 
-// Matchable says whether the policy's match can be read. Where it can't, only its removal section is in force.
+// Matchable reports whether the policy's match can be read. Where it can't, only its removal section is in force.
 func (p *Policy) Matchable() bool { return !p.unread.match }
 
 // Spread is the policy's section topologySpread; nil where it has none, or one that can't be read.

@@ -54,7 +54,7 @@ func (p Protection) identity(pod *corev1.Pod) string {
 	return ""
 }
 
-// identifies says whether a controller of this kind gives its pods an identity.
+// identifies reports whether a controller of this kind gives its pods an identity.
 func (p Protection) identifies(kind schema.GroupKind) bool {
 	return kind.Kind == "StatefulSet" || slices.Contains(p.Owners, kind)
 }
@@ -134,7 +134,7 @@ func Exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolu
 	return "", false
 }
 
-// block says whether a claim is for a block device; without a mode it is for a file system.
+// block reports whether a claim is for a block device; without a mode it is for a file system.
 func block(mode *corev1.PersistentVolumeMode) bool {
 	return mode != nil && *mode == corev1.PersistentVolumeBlock
 }
@@ -194,7 +194,7 @@ func AllClaimNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// ofItsNode says whether a pod is of its node: a replacement runs on no other. Who may edit owners can make a DaemonSet adopt any pod; the field by which
+// ofItsNode reports whether a pod is of its node: a replacement runs on no other. Who may edit owners can make a DaemonSet adopt any pod; the field by which
 // the DaemonSet controller ties its own to a node nobody can change (pkg/controller/daemon/util/daemonset_util.go
 // ReplaceDaemonSetPodNodeNameNodeAffinity, 1.36.3).
 func ofItsNode(pod *corev1.Pod) bool {
@@ -205,7 +205,7 @@ func ofItsNode(pod *corev1.Pod) bool {
 	return owner != nil && kindOf(owner) == daemonSet && tied(pod)
 }
 
-// tied says whether a pod can run on the node that it is bound to and on no other.
+// tied reports whether a pod can run on the node that it is bound to and on no other.
 func tied(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

@@ -56,7 +56,7 @@ func recorded(pod *corev1.Pod) (kind schema.GroupKind, name string) {
 	return kind, name
 }
 
-// recordable says whether there can be such an object, by the API server's own rules for kinds, groups and names.
+// recordable reports whether there can be such an object, by the API server's own rules for kinds, groups and names.
 func recordable(kind schema.GroupKind, name string) bool {
 	return len(validation.IsDNS1035Label(strings.ToLower(kind.Kind))) == 0 &&
 		(kind.Group == "" || len(validation.IsDNS1123Subdomain(kind.Group)) == 0) &&

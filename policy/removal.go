@@ -40,7 +40,7 @@ func (r Removal) AllNames() []string {
 	return names
 }
 
-// Guards says whether removals are judged at all: a policy denies or warns, or the policies could not be read.
+// Guards reports whether removals are judged at all: a policy denies or warns, or the policies could not be read.
 func (r Removal) Guards() bool {
 	return r.Unknown || len(r.Names) > 0 && r.ForceDelete != v1alpha1.RemovalAllow
 }
@@ -95,7 +95,7 @@ func (r Removal) actions(protecting func(Protection) bool) []v1alpha1.RemovalAct
 	return actions
 }
 
-// protects says whether this level protects pods: it denies or warns.
+// protects reports whether this level protects pods: it denies or warns.
 func (r Removal) protects() bool { return len(r.Names) > 0 && r.ForceDelete != v1alpha1.RemovalAllow }
 
 // Why says why the pod is protected: Protection.Why of the levels together. A pod that has something to lose has a reason also where no policy guards it.
@@ -118,7 +118,7 @@ func (ps Policies) Removal(ns Namespace, exempt Exempt) Removal {
 	return ps.removal(func(policy *Policy) bool { return policy.Guards(ns) })
 }
 
-// Guards says whether the policy's removal section, if it has one, holds in the namespace: also where it is unknown whether the policy selects it.
+// Guards reports whether the policy's removal section, if it has one, holds in the namespace: also where it is unknown whether the policy selects it.
 func (p *Policy) Guards(ns Namespace) bool {
 	selected, known := p.selects(ns)
 	return selected || !known || p.unread.namespaces
@@ -210,7 +210,7 @@ func ZeroGraceOf(r *v1alpha1.RemovalSection) v1alpha1.ZeroGraceAction {
 	return r.ZeroGrace
 }
 
-// StricterZeroGrace says whether one action on a grace period of 0 is stricter than another.
+// StricterZeroGrace reports whether one action on a grace period of 0 is stricter than another.
 func StricterZeroGrace(a, than v1alpha1.ZeroGraceAction) bool {
 	return slices.Index(zeroGraceStrictness, a) > slices.Index(zeroGraceStrictness, than)
 }

@@ -19,7 +19,7 @@ func UnreadFields(p *v1alpha1.PodPolicy) []string {
 	return written.Unread(p.ManagedFields, v1alpha1.GroupVersion.String(), &p.Spec)
 }
 
-// HasRemoval says whether a policy guards removals: it has a removal section, or had one that can't be read.
+// HasRemoval reports whether a policy guards removals: it has a removal section, or had one that can't be read.
 func HasRemoval(p *v1alpha1.PodPolicy) bool {
 	return p.Spec.Removal != nil || slices.ContainsFunc(UnreadFields(p), within("removal"))
 }

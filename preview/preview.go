@@ -192,7 +192,7 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 	if err != nil {
 		return err
 	}
-	v.Pod.Spec.NodeName = "" // of one that is there already: as if it were made anew
+	v.Pod.Spec.NodeName = "" // of one that is there already: as if it were recreated
 	if v.Pod.UID == "" {
 		v.Pod.UID = types.UID(v.Pod.Namespace + "/" + v.Pod.Name)
 	}

@@ -324,7 +324,7 @@ func (r *rollout) schedule(rev *revision) error {
 	return nil
 }
 
-// interchangeable says whether the pods of a revision differ for the scheduler in nothing but their names: they have no claims of their own.
+// interchangeable reports whether the pods of a revision differ for the scheduler in nothing but their names: they have no claims of their own.
 func interchangeable(pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }

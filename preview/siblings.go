@@ -59,7 +59,7 @@ func (p *Previewer) there(v *Preview) []string {
 	return nil
 }
 
-// isDaemon says whether a preview is about a pod that a DaemonSet has on each node.
+// isDaemon reports whether a preview is about a pod that a DaemonSet has on each node.
 func isDaemon(v *Preview) bool {
 	owner := metav1.GetControllerOfNoCopy(v.Pod)
 	return owner != nil && owner.Kind == "DaemonSet" && owner.APIVersion == appsv1.SchemeGroupVersion.String()

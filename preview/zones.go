@@ -34,7 +34,7 @@ func zonesOf(nodes []*corev1.Node) []Zone {
 	return zones
 }
 
-// byHostname says whether a constraint spreads over hosts, of which a reader wants to know the zones.
+// byHostname reports whether a constraint spreads over hosts, of which a reader wants to know the zones.
 func byHostname(spread []scheduler.Spread) bool {
 	return slices.ContainsFunc(spread, func(s scheduler.Spread) bool { return s.TopologyKey == corev1.LabelHostname })
 }

@@ -31,7 +31,7 @@ func (r release) chartVersion() string { return strings.TrimPrefix(r.Version, "v
 // chartFile is the chart's archive, as Helm names it.
 func (r release) chartFile() string { return "podgrace-" + r.chartVersion() + ".tgz" }
 
-// preview says if the version is before one.
+// preview reports whether the version is before one.
 func (r release) preview() bool { return strings.Contains(r.Version, "-") }
 
 // linkerFlags write the version, the commit and its date into a program.

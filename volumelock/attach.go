@@ -135,17 +135,17 @@ func Attach(f AttachFacts) Decision {
 	return Decision{}
 }
 
-// holdsIt says whether the lock is held by this attachment.
+// holdsIt reports whether the lock is held by this attachment.
 func (x *attaching) holdsIt() bool {
 	return x.Lock != nil && Holder(x.Lock) == v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}
 }
 
-// kept says whether our finalizer keeps the attachment.
+// kept reports whether our finalizer keeps the attachment.
 func (x *attaching) kept() bool {
 	return slices.Contains(x.a.Finalizers, v1alpha1.FinalizerVolumeLock)
 }
 
-// finalized says whether the attachment has what it must have before it is attached by a lock.
+// finalized reports whether the attachment has what it must have before it is attached by a lock.
 func (x *attaching) finalized(lock string) bool {
 	return x.kept() && x.a.Annotations[v1alpha1.AnnotationVolumeLock] == lock
 }
@@ -184,7 +184,7 @@ func (x *attaching) leaving() time.Duration {
 	return answerWithin - ago
 }
 
-// NotAdopted says whether kubelets wait for the volumes of a driver which nobody attaches, until a person adopts it: it attaches, and has no attacher of its own, as far as this attachment tells. While
+// NotAdopted reports whether kubelets wait for the volumes of a driver which nobody attaches, until a person adopts it: it attaches, and has no attacher of its own, as far as this attachment tells. While
 // it is being adopted that is on its way.
 func NotAdopted(driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) bool {
 	switch {
@@ -240,7 +240,7 @@ func (x *attaching) gated() *Decision {
 	return nil
 }
 
-// sameVolume refuses a PersistentVolume that was made anew, maybe for another volume: the lock by which it is attached is the old one's, and so is the volume that the kubelet mounts which
+// sameVolume refuses a PersistentVolume that was recreated, maybe for another volume: the lock by which it is attached is the old one's, and so is the volume that the kubelet mounts which
 // waits for this VolumeAttachment, by whose name it finds it.
 //
 // Times have whole seconds. A VolumeAttachment of the second in which its PersistentVolume was created is ordinary (a volume is provisioned and attached at once), so it counts as the later one.
@@ -364,7 +364,7 @@ func (x *attaching) watched() *Decision {
 	return &Decision{Reason: attached, Write: Note{Status: *s}}
 }
 
-// Settled says whether a Node's status is no news to a VolumeAttachment: it is attached as it should be, and Attach would write nothing. It spares most of the work there is: a node
+// Settled reports whether a Node's status is no news to a VolumeAttachment: it is attached as it should be, and Attach would write nothing. It spares most of the work there is: a node
 // updates its status every ten seconds to five minutes, and hardly anything of it matters to the volumes that it has.
 func Settled(l *v1alpha1.VolumeLock, a *storagev1.VolumeAttachment, n *corev1.Node) bool {
 	x := &attaching{&AttachFacts{Lock: l, Attachment: a, Node: n}, a}
@@ -374,19 +374,19 @@ func Settled(l *v1alpha1.VolumeLock, a *storagev1.VolumeAttachment, n *corev1.No
 	return x.own().Write == nil
 }
 
-// HeldBy says whether an attachment holds a lock, and neither is on its way out. The lock may be nil.
+// HeldBy reports whether an attachment holds a lock, and neither is on its way out. The lock may be nil.
 func HeldBy(l *v1alpha1.VolumeLock, a *storagev1.VolumeAttachment) bool {
 	x := &attaching{&AttachFacts{Lock: l}, a}
 	return x.holdsIt() && l.Status.Release == nil && a.DeletionTimestamp == nil
 }
 
-// Finalized says whether an attachment has what it must have before it is attached by a lock.
+// Finalized reports whether an attachment has what it must have before it is attached by a lock.
 func Finalized(a *storagev1.VolumeAttachment) bool {
 	x := &attaching{&AttachFacts{}, a}
 	return x.kept() && Ours(a)
 }
 
-// AtRest says whether a lock is held as it should be, so that Release would write nothing and wait for nothing. The Node's heartbeat may be left out.
+// AtRest reports whether a lock is held as it should be, so that Release would write nothing and wait for nothing. The Node's heartbeat may be left out.
 func AtRest(f ReleaseFacts) bool {
 	d := Release(f)
 	return d.Reason == inUse && d.Write == nil && !Unsettled(f.Lock)

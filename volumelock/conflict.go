@@ -46,7 +46,7 @@ func AdoptedMark(uid types.UID) string {
 	return v1alpha1.GatedAdopted + "/" + string(uid)
 }
 
-// Adopted says whether this very CSIDriver was adopted.
+// Adopted reports whether this very CSIDriver was adopted.
 func Adopted(d *storagev1.CSIDriver) bool {
 	return d.UID != "" && d.Annotations[v1alpha1.AnnotationGated] == AdoptedMark(d.UID)
 }
@@ -57,7 +57,7 @@ func AdoptingMark(uid types.UID) string {
 	return v1alpha1.GatedAdopting + "/" + string(uid)
 }
 
-// Adopting says whether this very CSIDriver is being adopted.
+// Adopting reports whether this very CSIDriver is being adopted.
 func Adopting(d *storagev1.CSIDriver) bool {
 	return d.UID != "" && d.Annotations[v1alpha1.AnnotationGated] == AdoptingMark(d.UID)
 }
@@ -83,7 +83,7 @@ func DriverUID(l *v1alpha1.VolumeLock) types.UID {
 	return l.Spec.DriverUID
 }
 
-// Ours says whether a VolumeAttachment that is attached was attached by the volume lock: it has its mark, which one has as well for which the volume was to be taken when another was faster.
+// Ours reports whether a VolumeAttachment that is attached was attached by the volume lock: it has its mark, which one has as well for which the volume was to be taken when another was faster.
 func Ours(a *storagev1.VolumeAttachment) bool {
 	return a.Annotations[v1alpha1.AnnotationVolumeLock] != ""
 }

@@ -20,7 +20,7 @@ type Decision struct {
 	Reason policy.Reason
 	// Message says in a line what is so and what to do; empty: nothing needs to be said.
 	Message string
-	// Write is what to do; nil: nothing now. After it everything is read and decided anew.
+	// Write is what to do; nil: nothing now. After it everything is read and decided again.
 	Write Write
 	// Alarm: what must not be has happened, and somebody should look at once.
 	Alarm bool
@@ -111,7 +111,7 @@ func Whose(l *v1alpha1.VolumeLock) string {
 		l.Spec.PersistentVolume, l.Spec.Node.Name, l.CreationTimestamp.UTC().Format(time.RFC3339), l.Name)
 }
 
-// genuine says whether a lock is for what its name says. Who makes one by hand can write what he likes.
+// genuine reports whether a lock is for what its name says. Who makes one by hand can write what he likes.
 func genuine(l *v1alpha1.VolumeLock) bool { return volumeOfLock(l).LockName() == l.Name }
 
 // heartbeat is when the kubelet worked out the status that the Node has, by its clock; zero: it has none. The node lifecycle controller does not change it.
@@ -124,7 +124,7 @@ func heartbeat(n *corev1.Node) metav1.Time {
 	return metav1.Time{}
 }
 
-// ready says whether the Node is.
+// ready reports whether the Node is.
 func ready(n *corev1.Node) bool {
 	for i := range n.Status.Conditions {
 		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
@@ -163,7 +163,7 @@ func sameReady(a, b *v1alpha1.ReadyPeriod) bool {
 // autoscaler (utils/taints/taints.go, ToBeDeletedTaint).
 var leavingTaints = []string{"karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler"}
 
-// emptied says whether nobody is scheduled to a Node any more.
+// emptied reports whether nobody is scheduled to a Node any more.
 func emptied(n *corev1.Node) bool {
 	return n.Spec.Unschedulable || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(leavingTaints, t.Key) })
 }
@@ -172,17 +172,17 @@ func outOfService(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// hasAttached says whether the attach/detach controller counts a volume as attached to the Node: it takes it out first when it detaches it.
+// hasAttached reports whether the attach/detach controller counts a volume as attached to the Node: it takes it out first when it detaches it.
 func hasAttached(n *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(n.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume })
 }
 
-// uses says whether the Node lists a volume as in use.
+// uses reports whether the Node lists a volume as in use.
 func uses(n *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.Contains(n.Status.VolumesInUse, volume)
 }
 
-// holds says whether a Node is the holder of a lock, and no other of the name.
+// holds reports whether a Node is the holder of a lock, and no other of the name.
 func holds(l *v1alpha1.VolumeLock, n *corev1.Node) bool {
 	return n != nil && n.Name == l.Spec.Node.Name && n.UID == l.Spec.Node.UID && n.UID != types.UID("")
 }

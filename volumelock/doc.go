@@ -22,7 +22,7 @@
 //
 // The CSIDriver has to be read before the lock is made, which has its UID, and before the Node, since what that listed earlier its kubelet may have mounted without asking. It may be read beside the Node where the informer had it before, gated,
 // and has told the UID that is read: then it was there, and gated, from before the Node was read, since neither attachRequired nor a UID changes. (When the mark of an adopted one went and came back meanwhile
-// nothing begins anew, see below.)
+// nothing begins again, see below.)
 //
 // Where several decide at once they may share a read, which has to begin after each of them has read what comes before it.
 //
@@ -49,9 +49,9 @@
 //
 // # A Node that is gone
 //
-// Whose Node was deleted, or made anew, has its VolumeAttachment withdrawn (attached: false): another machine may register by that name. Of what is not attached the attach/detach controller
+// Whose Node was deleted, or recreated, has its VolumeAttachment withdrawn (attached: false): another machine may register by that name. Of what is not attached the attach/detach controller
 // thinks that it is detached, and forgets it (pkg/volume/csi/csi_attacher.go, VolumesAreAttached, and pkg/volume/util/operationexecutor/operation_generator.go, GenerateVolumesAreAttachedFunc,
-// v1.36.3), until it is started anew: nobody would delete the VolumeAttachment, and the volume would stay where it is for ever. So Release deletes it, with its UID and resourceVersion
+// v1.36.3), until it is started again: nobody would delete the VolumeAttachment, and the volume would stay where it is for ever. So Release deletes it, with its UID and resourceVersion
 // as preconditions, and nothing more is needed than that: it holds the lock, it says attached: false, and by a read after that there was no Node of the lock's UID, which no later Node has.
 // It is safe without any proof since a deletion gives nobody anything: it takes from the node the right to begin to mount, and the lock stays until there is a proof as above. It
 // loses nothing either. The boot that is noted with a deletion is what receipts of a boot count by, and of a Node that is gone none can be read any more, now or later. And only after it
@@ -74,14 +74,14 @@
 //
 // What remains is a request that a kubelet has given up on after ten seconds, and that arrives after all: it carries a list of before. It has an earlier heartbeat than one that was stored
 // since, which does not count; but one that was worked out just before a pod came, beside an informer that was late just then, has not. Therefore the kubelet is asked twice: an old
-// request can't arrive for both. That no two do is assumed. A kubelet that was started anew answers for the boot that it runs by, and what an earlier boot had mounted ended with it.
+// request can't arrive for both. That no two do is assumed. A kubelet that was started again answers for the boot that it runs by, and what an earlier boot had mounted ended with it.
 //
 // A kubelet that is restarted finds what is mounted on its disks, and takes for attachable what stands in status.volumesAttached (reconstruct.go). A volume that was detached by force while
 // it was in use (the taint, the six minutes) does not stand there any more, and is not listed, mounted though it is, nor by a later attachment. So a kubelet from whose node the volume may have
 // been detached by force counts by another boot only, as long as the VolumeLock is there (status.distrustedBootID). It may have been where the Node still listed the volume once the
 // VolumeAttachment was deleted; where that was gone, and another one made, before anybody noted it; where it has the taint, or is not ready; and where it was not ready at some time since the volume was last seen attached as it should be, in
 // status.volumesAttached, whence the attach/detach controller takes it first: nobody may have looked when that happened, or the deletion may have come long after it. Since when the Node is
-// ready tells. What is assumed: that a taint is not set and taken away on a node that is ready all the while and whose volume nobody looks after; and that no kubelet is started anew, within its
+// ready tells. What is assumed: that a taint is not set and taken away on a node that is ready all the while and whose volume nobody looks after; and that no kubelet is started again, within its
 // boot, before it has unmounted what was taken out of volumesAttached as if it were not in use, because it mounted behind an informer that was late; or because the attach/detach controller's was, before the
 // deletion was noted.
 //
@@ -96,7 +96,7 @@
 //
 // Nor is one that was mounted while its CSIDriver said attachRequired: false, whether or not its node holds the lock: a kubelet that sees that lets also those pods mount that wait already
 // (desired_state_of_world_populator.go, findAndRemoveDeletedPods). While that is so the lock says Conflict, and nothing but the end of the instance releases it. attachRequired can't be changed,
-// so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, a release begins anew. The CSIDriver is read before all
+// so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, a release begins again. The CSIDriver is read before all
 // others. Which boot may have mounted without asking the Node does not tell: a machine that has just booted has mounted before its first status arrives. It is the boot that answers a question
 // which was asked since (status.ungatedBootID), as with what was adopted: each later one began when the gate was there, and only its word counts. Or it is the boot that is heard of while the
 // volume is held: a status of it is read after the CSIDriver, so that the gate stood, and two more follow, each with a later heartbeat of the same clock, and none of another boot seen between.
@@ -106,8 +106,8 @@
 // with that boot or before it, and what was mounted since is in the list of whose Node it is. A Node whose status does not change is written every five minutes (kubelet's
 // nodeStatusReportFrequency), so that this takes some ten to fifteen minutes. What other nodes have mounted then
 // no lock knows: that is what adopting looks for. So a driver is gated only once it was adopted, which its CSIDriver says by an annotation with its own UID (podgrace.dev/gated); where that is missing, or of another CSIDriver, of which
-// this one is a copy, or there is no CSIDriver, nothing is attached and nothing released, though kubelets ask. When the annotation comes back to the same CSIDriver nothing begins anew. Assumed is that no decision is under way
-// while the CSIDriver is made anew so.
+// this one is a copy, or there is no CSIDriver, nothing is attached and nothing released, though kubelets ask. When the annotation comes back to the same CSIDriver nothing begins again. Assumed is that no decision is under way
+// while the CSIDriver is recreated so.
 //
 // By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs
 // no time: the kubelet itself waits until its list is stored.

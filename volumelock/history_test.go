@@ -85,7 +85,7 @@ func TestHandoverEnds(t *testing.T) {
 	t.Logf("released: %d, waiting: %v", released, waiting)
 }
 
-// forgotten says whether a lock waits for a VolumeAttachment that nobody deletes.
+// forgotten reports whether a lock waits for a VolumeAttachment that nobody deletes.
 func forgotten(lock *v1alpha1.VolumeLock) bool {
 	return lock != nil && strings.Contains(lock.Status.Message, "VolumeAttachment is still there")
 }
@@ -224,7 +224,7 @@ var mutants = map[string]mutantWorld{
 	}),
 }
 
-// TestForcedWhileNobodyLooked: a volume is detached by force while no attacher runs, and the kubelet is started anew before one does. It does not list the volume any more, and has it
+// TestForcedWhileNobodyLooked: a volume is detached by force while no attacher runs, and the kubelet is started again before one does. It does not list the volume any more, and has it
 // mounted.
 func TestForcedWhileNobodyLooked(t *testing.T) {
 	w := volumelocktest.New()
@@ -246,7 +246,7 @@ func TestBootedWhileReleased(t *testing.T) {
 	}
 }
 
-// TestForcedUnnoted: a volume is detached by force, and attached to its node again before anybody has noted that. What its kubelet has mounted from before it does not list since it was started anew.
+// TestForcedUnnoted: a volume is detached by force, and attached to its node again before anybody has noted that. What its kubelet has mounted from before it does not list since it was started again.
 func TestForcedUnnoted(t *testing.T) {
 	for _, mutant := range []bool{false, true} {
 		w := volumelocktest.New()

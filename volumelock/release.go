@@ -104,7 +104,7 @@ func (x *releasing) genuine() *Decision {
 }
 
 // gated notes that the driver can't be gated any more, or can again, and that its CSIDriver is another one. Between two of them there may have been one that is not gated, whether anybody saw
-// it or not: pods that came then have the volume mounted without telling, also on this node. So what is known of a release begins anew, and a person has to confirm anew. With the same CSIDriver,
+// it or not: pods that came then have the volume mounted without telling, also on this node. So what is known of a release begins again, and a person has to confirm again. With the same CSIDriver,
 // whose annotation somebody took away and put back, nothing does: its attachRequired can't be changed, so that kubelets asked all the while.
 func (x *releasing) gated() *Decision {
 	anew, told := DriverUID(x.Lock) != x.DriverUID, meta.IsStatusConditionTrue(x.Lock.Status.Conditions, v1alpha1.ConditionConflict)
@@ -134,7 +134,7 @@ func (x *releasing) gated() *Decision {
 	return d
 }
 
-// begin has what is known of a release begin anew, for a boot that may have mounted without asking. Which one that is the Node does not tell: the machine may have another one already, of
+// begin has what is known of a release begin again, for a boot that may have mounted without asking. Which one that is the Node does not tell: the machine may have another one already, of
 // which no status has arrived yet.
 func (x *releasing) begin(s *v1alpha1.VolumeLockStatus) {
 	s.DriverUID, s.UngatedBootID, s.Heard = &x.DriverUID, v1alpha1.BootUnknown, nil
@@ -143,7 +143,7 @@ func (x *releasing) begin(s *v1alpha1.VolumeLockStatus) {
 	}
 }
 
-// Unsettled says whether it is not known yet which is the last boot that may have mounted without asking, so that each status of its node is news to a lock.
+// Unsettled reports whether it is not known yet which is the last boot that may have mounted without asking, so that each status of its node is news to a lock.
 func Unsettled(l *v1alpha1.VolumeLock) bool {
 	boot := l.Status.UngatedBootID
 	return boot == v1alpha1.BootUnknown || l.Spec.Adopted && boot == ""
@@ -220,7 +220,7 @@ func (x *releasing) deleted() *Decision {
 	})
 }
 
-// mayBeForced says whether the volume may have been detached by force. The attach/detach controller does that from a node that is not ready, or has the taint out-of-service
+// mayBeForced reports whether the volume may have been detached by force. The attach/detach controller does that from a node that is not ready, or has the taint out-of-service
 // (pkg/controller/volume/attachdetach/reconciler/reconciler.go, v1.36.3), and both can have been while nobody looked: whether the node has been ready all the time tells since when it is.
 func (x *releasing) mayBeForced() bool {
 	n := x.Node
@@ -265,7 +265,7 @@ func (x *releasing) booted() *Decision {
 	return x.note(rebooted, func(s *v1alpha1.VolumeLockStatus) { s.Release.BootID = boot })
 }
 
-// heardOfSince says whether the boot that a receipt is about has a later status than the receipt knows, or is ready.
+// heardOfSince reports whether the boot that a receipt is about has a later status than the receipt knows, or is ready.
 func heardOfSince(l *v1alpha1.VolumeLock, n *corev1.Node, s *v1alpha1.FenceReceiptSpec) bool {
 	if !holds(l, n) || n.Status.NodeInfo.BootID != s.Node.BootID {
 		return false

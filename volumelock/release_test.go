@@ -35,7 +35,7 @@ func both(a, b func(*volumelock.ReleaseFacts)) func(*volumelock.ReleaseFacts) {
 	return func(f *volumelock.ReleaseFacts) { a(f); b(f) }
 }
 
-// TestDriverMadeAnew: what a lock knows of a release begins anew with another CSIDriver, since one between may not have been gated.
+// TestDriverMadeAnew: what a lock knows of a release begins again with another CSIDriver, since one between may not have been gated.
 func TestDriverMadeAnew(t *testing.T) {
 	_, f := held()
 	f.Attachment, f.DriverUID, f.Node.Status.NodeInfo.BootID = nil, "driver-2", "boot-2"

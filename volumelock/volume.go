@@ -61,7 +61,7 @@ func VolumeOf(pv *corev1.PersistentVolume) (Volume, error) {
 	return v, nil
 }
 
-// lowered are attributes as drivers read them: by their names in lower case. Of two that are one then csi-driver-nfs takes either, each time anew (pkg/nfs/nodeserver.go
+// lowered are attributes as drivers read them: by their names in lower case. Of two that are one then csi-driver-nfs takes either, each time again (pkg/nfs/nodeserver.go
 // NodePublishVolume, 059468ae, ranges over a map): nobody can tell what two nodes mount, and with which lock.
 func lowered(attributes map[string]string) (map[string]string, error) {
 	all := map[string]string{}
@@ -130,7 +130,7 @@ func host(server string) string {
 	return strings.TrimRight(server, ".")
 }
 
-// Exclusive says whether only one node at a time may mount a volume. It goes by all access modes that the PersistentVolume has, as the attach/detach controller does
+// Exclusive reports whether only one node at a time may mount a volume. It goes by all access modes that the PersistentVolume has, as the attach/detach controller does
 // (pkg/volume/util/util.go, IsMultiAttachAllowed, v1.36.3); but one that has none is exclusive here.
 func Exclusive(pv *corev1.PersistentVolume) bool {
 	return !slices.ContainsFunc(pv.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {

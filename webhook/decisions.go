@@ -126,7 +126,7 @@ func (l *Decisions) outcome(req admission.Request, d Decision, err error) (decis
 	return "", false // there was nothing to decide
 }
 
-// vouched says whether a removal was allowed on somebody's word, of which no sample is taken: without it, it would have been refused.
+// vouched reports whether a removal was allowed on somebody's word, of which no sample is taken: without it, it would have been refused.
 func vouched(reason string) bool {
 	return slices.Contains([]string{guard.Confirmed.Code, guard.NodeStopped.Code, guard.NodeOutOfService.Code, guard.AllowedActor.Code}, reason)
 }
@@ -233,7 +233,7 @@ func (l *Decisions) suppress(d decisionlog.Decision, kind *ratelimit.Limit) {
 	l.suppressed.WithLabelValues(string(d)).Inc()
 }
 
-// admit says whether the limits let a line through, and has the limit of its kind, which counts those that they kept.
+// admit reports whether the limits let a line through, and has the limit of its kind, which counts those that they kept.
 func (l *Decisions) admit(in lane, scope, kind string) (of *ratelimit.Limit, ok bool) {
 	of, within, all := l.kinds.Of(in.key(scope+"\x00"+kind)), l.namespaces.Of(in.key(scope)), l.totals[in]
 	total := all.again

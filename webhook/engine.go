@@ -24,7 +24,7 @@ type Engine struct {
 	LivePolicies func(context.Context) (policy.Policies, error)
 	// Lookup of the facts.
 	Lookup *lookup.Lookup
-	// Ready says whether policies and informers have synced.
+	// Ready reports whether policies and informers have synced.
 	Ready func() bool
 	// Exempt are the namespaces that no policy is for.
 	Exempt policy.Exempt

@@ -50,7 +50,7 @@ func NewEvents(recorder events.EventRecorder) *Events {
 	return &Events{recorder: recorder, refusals: rate.NewLimiter(refusalsPerSecond, refusalsBurst), limits: ratelimit.New(eventsPerSecond, eventsBurst)}
 }
 
-// allow says whether one more is within the limits.
+// allow reports whether one more is within the limits.
 func (e *Events) allow(namespace, reason string) bool {
 	return e.limits.Allow(namespace+"/"+reason) && (reason != removalRefused || e.refusals.Allow())
 }

@@ -13,7 +13,7 @@ import (
 type Namespaces struct {
 	// Most is how many have series of their own.
 	Most int
-	// Exist says whether a namespace is there. nil: all are.
+	// Exist reports whether a namespace is there. nil: all are.
 	Exist func(name string) bool
 }
 

@@ -75,7 +75,7 @@ func (s *PolicyStore) OutOfForce() []string {
 }
 
 // Watch watches the PodPolicies of the cluster. Parts of a policy that can't be read are not in force; its status says why. The
-// function that it returns says whether the store has synced.
+// function that it returns reports whether the store has synced.
 func (s *PolicyStore) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
 	informer, err := informers.GetInformer(ctx, &v1alpha1.PodPolicy{}, cache.BlockUntilSynced(false))
 	if err != nil {

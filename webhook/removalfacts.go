@@ -68,7 +68,7 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 	return policies
 }
 
-// ofExempt says whether what is removed is of a namespace that no policy is for. Nodes are of none. A detach by anybody but the attach-detach controller is so only where the
+// ofExempt reports whether what is removed is of a namespace that no policy is for. Nodes are of none. A detach by anybody but the attach-detach controller is so only where the
 // namespace was excluded: kube-system's and Podgrace's own volumes are judged then.
 func (e *Engine) ofExempt(ctx context.Context, facts *guard.Facts, r *guard.Request) bool {
 	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
@@ -96,7 +96,7 @@ func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Requ
 	return policies.Removal(e.Lookup.Current().Namespace(ctx, r.Pod.Namespace), e.Exempt)
 }
 
-// ofExcluded says whether an attachment's volume is of a claim in a namespace that was excluded. Who works in a namespace can't write that into a PersistentVolume.
+// ofExcluded reports whether an attachment's volume is of a claim in a namespace that was excluded. Who works in a namespace can't write that into a PersistentVolume.
 func (e *Engine) ofExcluded(ctx context.Context, attachment *storagev1.VolumeAttachment) bool {
 	if attachment == nil || len(e.Exempt.Excluded()) == 0 {
 		return false

@@ -94,20 +94,20 @@ func (f *Facts) uses() (all []use, shared int) {
 	return all, shared
 }
 
-// Begun says whether a pod's volumes are mounted: its sandbox is made after that (pkg/kubelet/kubelet.go, SyncPod: WaitForAttachAndMount, v1.36.3).
+// Begun reports whether a pod's volumes are mounted: its sandbox is made after that (pkg/kubelet/kubelet.go, SyncPod: WaitForAttachAndMount, v1.36.3).
 func Begun(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodRunning || slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
 	})
 }
 
-// gated says whether the kubelet takes a volume for one that is to be attached: it lists no others.
+// gated reports whether the kubelet takes a volume for one that is to be attached: it lists no others.
 func (f *Facts) gated(u *use) bool {
 	n := f.node(u.node)
 	return n != nil && slices.Contains(n.Status.VolumesInUse, volumelock.InUseName(f.Driver, u.volume.Spec.CSI.VolumeHandle))
 }
 
-// attached says whether the volume is attached to the node, so that pods have it by the gate.
+// attached reports whether the volume is attached to the node, so that pods have it by the gate.
 func (f *Facts) attached(u *use) bool {
 	name := attachmentName(u.volume.Spec.CSI.VolumeHandle, f.Driver, u.node)
 	return slices.ContainsFunc(f.Attachments, func(a storagev1.VolumeAttachment) bool { return a.Name == name && a.Status.Attached })

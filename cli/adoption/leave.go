@@ -25,7 +25,7 @@ type Leaving struct {
 	Obstacles []Obstacle
 }
 
-// Refused says whether something stands against it.
+// Refused reports whether something stands against it.
 func (l *Leaving) Refused() bool { return refused(l.Obstacles) }
 
 // Leave plans the way back, in spite of these obstacles.

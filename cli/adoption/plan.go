@@ -23,13 +23,13 @@ type Stage string
 const (
 	// None: there is no such driver.
 	None Stage = "None"
-	// Ungated: the CSIDriver is to be deleted and made anew.
+	// Ungated: the CSIDriver is to be deleted and recreated.
 	Ungated Stage = "Ungated"
-	// Deleted: it was deleted, and is to be made anew.
+	// Deleted: it was deleted, and is to be recreated.
 	Deleted Stage = "Deleted"
 	// Attaches: it says attachRequired already, and nobody has adopted what is mounted.
 	Attaches Stage = "Attaches"
-	// Adopting: it was made anew, and is to be looked at again.
+	// Adopting: it was recreated, and is to be looked at again.
 	Adopting Stage = "Adopting"
 	// Adopted: all is done.
 	Adopted Stage = "Adopted"
@@ -94,7 +94,7 @@ type Plan struct {
 	Obstacles []Obstacle
 }
 
-// Refused says whether something stands against it.
+// Refused reports whether something stands against it.
 func (p *Plan) Refused() bool { return refused(p.Obstacles) }
 
 func refused(all []Obstacle) bool {
@@ -230,7 +230,7 @@ func (p *Plan) volumeLock(f *Facts) {
 func (p *Plan) uses(f *Facts) {
 	all, shared := f.uses()
 	p.Shared = shared
-	if p.Stage != Ungated { // who waits for the gate, which kubelets do without a CSIDriver, too, has its volume in volumesInUse, and so does who has mounted it, once its kubelet was started anew
+	if p.Stage != Ungated { // who waits for the gate, which kubelets do without a CSIDriver, too, has its volume in volumesInUse, and so does who has mounted it, once its kubelet was started again
 		all = slices.DeleteFunc(all, func(u use) bool { return f.gated(&u) && (!u.begun || f.attached(&u)) })
 		for _, u := range all {
 			if !u.begun {
@@ -277,8 +277,8 @@ func (p *Plan) use(f *Facts, there *v1alpha1.VolumeLock, on []use) {
 	}
 }
 
-// confirmed says whether a person has confirmed, since the CSIDriver is as it is, that the holder of a lock is rid of the volume. The volume lock goes by that only once the driver is gated, and
-// a CSIDriver that is made anew makes it void (volumelock.Release): that the lock gives way to those who use the volume is for the adoption to see to. A lock of the very node counts
+// confirmed reports whether a person has confirmed, since the CSIDriver is as it is, that the holder of a lock is rid of the volume. The volume lock goes by that only once the driver is gated, and
+// a CSIDriver that is recreated makes it void (volumelock.Release): that the lock gives way to those who use the volume is for the adoption to see to. A lock of the very node counts
 // without it, whatever its boot and however it was taken: under a CSIDriver of another UID it is taken for one of a boot that may have mounted without asking.
 func confirmed(f *Facts, l *v1alpha1.VolumeLock) bool {
 	var driver types.UID

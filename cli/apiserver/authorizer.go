@@ -26,7 +26,7 @@ const (
 	Yes
 )
 
-// Authorizer says whether a user may do something. What is Unknown counts as not allowed.
+// Authorizer reports whether a user may do something. What is Unknown counts as not allowed.
 type Authorizer interface {
 	Allowed(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) Answer
 }

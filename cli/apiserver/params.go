@@ -56,7 +56,7 @@ func kindOf(o runtime.Object) schema.GroupVersionKind {
 	return o.GetObjectKind().GroupVersionKind()
 }
 
-// selectsByName says whether a PodPolicy selects namespaces by nothing but their names, or not at all.
+// selectsByName reports whether a PodPolicy selects namespaces by nothing but their names, or not at all.
 func selectsByName(param runtime.Object) bool {
 	u, ok := param.(*unstructured.Unstructured)
 	if !ok {

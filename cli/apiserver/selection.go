@@ -38,7 +38,7 @@ func newSelection(rules []admissionregistrationv1.RuleWithOperations, namespaces
 	return s, nil
 }
 
-// matches also says whether it is sure: an unknown namespace counts as selected where its labels decide.
+// matches also reports whether it is sure: an unknown namespace counts as selected where its labels decide.
 func (s *selection) matches(r *Request, attributes admission.Attributes) (matches, sure bool) {
 	if !s.matchesRules(attributes) {
 		return false, true

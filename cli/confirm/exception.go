@@ -44,7 +44,7 @@ func exceptionRights(x *v1alpha1.PolicyException) []Right {
 	}
 }
 
-// JudgeException says whether the exception can be granted, and must be.
+// JudgeException reports whether the exception can be granted, and must be.
 func JudgeException(f ExceptionFacts) Judgement {
 	x := f.Exception
 	name := x.Namespace + "/" + x.Name
@@ -125,7 +125,7 @@ func (f ExceptionFacts) until() string {
 	return until + " (" + ago(t, f.Now) + ")"
 }
 
-// Grant shows an exception, asks, and grants it. It says whether it is granted.
+// Grant shows an exception, asks, and grants it. It reports whether it is granted.
 func (s *Session) Grant(ctx context.Context, g Granter, namespace, name string) (bool, error) {
 	f, err := g.Exception(ctx, namespace, name)
 	if err != nil {

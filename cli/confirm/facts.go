@@ -104,7 +104,7 @@ const (
 	NotPermitted
 )
 
-// dangerous says whether a report begins with what may happen.
+// dangerous reports whether a report begins with what may happen.
 func (v Verdict) dangerous() bool { return v == Ask || v == Already || v == NotPermitted }
 
 // Judgement is a verdict with its reason, for the person.

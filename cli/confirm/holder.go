@@ -40,7 +40,7 @@ type HolderReleaser interface {
 	Release(ctx context.Context, l *v1alpha1.VolumeLock, text string) error
 }
 
-// JudgeHolder says whether the releases of all volumes of a Node can be confirmed together. A node that is ready tells by itself what it is rid of; of one that is not each volume is judged as it is
+// JudgeHolder reports whether the releases of all volumes of a Node can be confirmed together. A node that is ready tells by itself what it is rid of; of one that is not each volume is judged as it is
 // alone, and those which can't be confirmed yet are left. Where the node is there, and its pods can't be read, nobody knows which those are.
 func JudgeHolder(f HolderFacts) Judgement {
 	verdicts := map[Verdict]int{}
@@ -139,7 +139,7 @@ func (f HolderFacts) node() string {
 	}
 }
 
-// Holder shows what a Node holds, asks once, and confirms each release. It says whether all are confirmed.
+// Holder shows what a Node holds, asks once, and confirms each release. It reports whether all are confirmed.
 func (s *Session) Holder(ctx context.Context, r HolderReleaser, node types.UID) (bool, error) {
 	f, err := r.Holder(ctx, node)
 	if err != nil {

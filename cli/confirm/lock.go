@@ -44,7 +44,7 @@ func lockRights(name string) []Right {
 	}
 }
 
-// JudgeLock says whether a release can be confirmed: not before the VolumeAttachment is deleted, until when the node can mount anew, and not beside a pod that uses the volume.
+// JudgeLock reports whether a release can be confirmed: not before the VolumeAttachment is deleted, until when the node can mount again, and not beside a pod that uses the volume.
 func JudgeLock(f LockFacts) Judgement {
 	l := f.Lock
 	switch {
@@ -111,7 +111,7 @@ func (f LockFacts) node() string {
 	}
 }
 
-// Lock shows a VolumeLock, asks, and confirms its release. It says whether it is confirmed.
+// Lock shows a VolumeLock, asks, and confirms its release. It reports whether it is confirmed.
 func (s *Session) Lock(ctx context.Context, r Releaser, name string) (bool, error) {
 	f, err := r.Lock(ctx, name)
 	if err != nil {

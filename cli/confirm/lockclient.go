@@ -70,7 +70,7 @@ func (c *LockClient) facts(ctx context.Context, l *v1alpha1.VolumeLock, node *co
 	return f
 }
 
-// ofAnother says whether a pod is of a Node that was made anew under the holder's name, and has not begun: it waits for the very volume that is to be confirmed, and what it is not of is the
+// ofAnother reports whether a pod is of a Node that was recreated under the holder's name, and has not begun: it waits for the very volume that is to be confirmed, and what it is not of is the
 // machine that has it. One that was bound before that Node was made may be of the earlier one, and be about to mount.
 func ofAnother(l *v1alpha1.VolumeLock, n *corev1.Node, p *corev1.Pod) bool {
 	if n == nil || n.UID == l.Spec.Node.UID || adoption.Begun(p) {

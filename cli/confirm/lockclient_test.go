@@ -52,7 +52,7 @@ func TestLockClient(t *testing.T) {
 	}
 }
 
-// Where the Node was made anew, what waits there for the volume does not stand against the confirmation that ends its waiting; what has begun, or was bound before, does.
+// Where the Node was recreated, what waits there for the volume does not stand against the confirmation that ends its waiting; what has begun, or was bound before, does.
 func TestPodsOfNodeMadeAnew(t *testing.T) {
 	made := metav1.NewTime(now.Add(-time.Minute))
 	scheduled := func(at time.Time) []corev1.PodCondition {

@@ -12,7 +12,7 @@ import (
 	"github.com/podgrace/podgrace/internal/console"
 )
 
-// JudgeNode says whether a node can be confirmed off: not while there is a sign of life.
+// JudgeNode reports whether a node can be confirmed off: not while there is a sign of life.
 func JudgeNode(f NodeFacts) Judgement {
 	n := f.state()
 	switch {
@@ -85,7 +85,7 @@ func ReportNode(f NodeFacts, style Style) string {
 	return p.String()
 }
 
-// nodeState says whether a node is ready, or since when it has been silent.
+// nodeState reports whether a node is ready, or since when it has been silent.
 func nodeState(n guard.Node, now time.Time) string {
 	switch {
 	case n.Ready:
@@ -109,7 +109,7 @@ func readyCondition(n *corev1.Node, now time.Time) string {
 	return "no such condition"
 }
 
-// deleting says whether somebody deleted the Node, and what holds it.
+// deleting reports whether somebody deleted the Node, and what holds it.
 func (f NodeFacts) deleting() string {
 	finalizers := strings.Join(f.Node.Finalizers, ", ")
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// JudgePod says whether a force delete of the pod can be confirmed, and must be.
+// JudgePod reports whether a force delete of the pod can be confirmed, and must be.
 func JudgePod(f PodFacts) Judgement {
 	switch {
 	case graceperiod.Finished(f.Pod):

@@ -43,7 +43,7 @@ type Session struct {
 	Commands    Commands
 }
 
-// Pod confirms that a pod may run twice. It says whether a force delete of it is now free to go; what is wrong with the
+// Pod confirms that a pod may run twice. It reports whether a force delete of it is now free to go; what is wrong with the
 // cluster is an error, what the person or the judgement says is none.
 func (s *Session) Pod(ctx context.Context, namespace, name string) (bool, error) {
 	f, err := s.Reader.Pod(ctx, namespace, name)
@@ -72,7 +72,7 @@ func (s *Session) Pod(ctx context.Context, namespace, name string) (bool, error)
 	return j.Verdict != NotPermitted, nil
 }
 
-// Node confirms that a node is off. It says whether it is confirmed.
+// Node confirms that a node is off. It reports whether it is confirmed.
 func (s *Session) Node(ctx context.Context, name string) (bool, error) {
 	f, err := s.nodeFacts(ctx, name)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Session) dryRun(annotation, value string) (bool, error) {
 	return true, nil
 }
 
-// Agreed says whether the person agrees to what was shown: by typing a name, or with Yes before.
+// Agreed reports whether the person agrees to what was shown: by typing a name, or with Yes before.
 func (s *Session) Agreed(ctx context.Context, what, name string) (bool, error) {
 	if s.Yes {
 		return true, nil

@@ -35,7 +35,7 @@ type Pair struct {
 	Was, Is  bool
 }
 
-// Same says whether the objects are alike there.
+// Same reports whether the objects are alike there.
 func (p Pair) Same() bool { return p.Was == p.Is && reflect.DeepEqual(p.From, p.To) }
 
 // Objects are both sides, where both are objects.

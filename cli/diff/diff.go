@@ -88,7 +88,7 @@ func (k Kind) rank() int {
 	return len(kinds)
 }
 
-// Denies says whether the change forbids what was allowed or warned about.
+// Denies reports whether the change forbids what was allowed or warned about.
 func (k Kind) Denies() bool {
 	rank := k.rank()
 	return rank < len(kinds) && kinds[rank].tone == bad

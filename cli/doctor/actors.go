@@ -82,7 +82,7 @@ func removers(s *Snapshot) (users []string, who map[string]string) {
 	return users, who
 }
 
-// isImage says whether a reference is of a repository that ends so, whatever registry, tag and digest it has.
+// isImage reports whether a reference is of a repository that ends so, whatever registry, tag and digest it has.
 func isImage(reference, ending string) bool {
 	reference, _, _ = strings.Cut(reference, "@")
 	if i := strings.LastIndex(reference, ":"); i > strings.LastIndex(reference, "/") {
@@ -94,7 +94,7 @@ func isImage(reference, ending string) bool {
 	return reference == ending || strings.HasSuffix(reference, "/"+ending)
 }
 
-// isSet says whether a container is started with this flag: as an argument of its own, or in the command of a shell. The last one counts.
+// isSet reports whether a container is started with this flag: as an argument of its own, or in the command of a shell. The last one counts.
 func isSet(c corev1.Container, flag string) (is bool) {
 	for _, part := range strings.Split(strings.Join(slices.Concat(c.Command, c.Args), "\n"), flag)[1:] {
 		switch end := strings.IndexAny(part+" ", " \t\n\"';&|\\"); {

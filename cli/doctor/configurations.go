@@ -28,11 +28,11 @@ type hook struct {
 	Configuration, Name string
 	Client              admissionregistrationv1.WebhookClientConfig
 	Annotations         map[string]string
-	// Again says whether it is asked again after other webhooks; Never of one that validates.
+	// Again reports whether it is asked again after other webhooks; Never of one that validates.
 	Again admissionregistrationv1.ReinvocationPolicyType
 	// Seconds that the API server waits for an answer.
 	Seconds int32
-	// CreatesPods says whether it is asked about new pods.
+	// CreatesPods reports whether it is asked about new pods.
 	CreatesPods bool
 }
 
@@ -68,7 +68,7 @@ func secondsOf(timeout *int32) int32 {
 	return *timeout
 }
 
-// isOwn says whether it is Podgrace's, whatever its configuration is called.
+// isOwn reports whether it is Podgrace's, whatever its configuration is called.
 func (h hook) isOwn() bool { return strings.HasSuffix(h.Name, "."+podgraceGroup) }
 
 // ownHooks are Podgrace's webhooks in the cluster.
@@ -167,7 +167,7 @@ func called(c admissionregistrationv1.WebhookClientConfig) string {
 	return to
 }
 
-// selects says whether it is asked about objects of a namespace with these labels and its name.
+// selects reports whether it is asked about objects of a namespace with these labels and its name.
 func (h hook) selects(namespace string, with map[string]string) bool {
 	if h.Namespaces == nil {
 		return true

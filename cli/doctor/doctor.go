@@ -205,7 +205,7 @@ func (r *Report) count(severity Severity) (n int) {
 	return n
 }
 
-// Fails says whether there is a finding as severe as this, or more, or something that could not be looked at.
+// Fails reports whether there is a finding as severe as this, or more, or something that could not be looked at.
 func (r *Report) Fails(from Severity) bool {
 	bad := func(f Finding) bool {
 		return slices.Index(Severities(), f.Severity) <= slices.Index(Severities(), from)

@@ -61,7 +61,7 @@ func needlessBus(s *Snapshot) []Finding {
 	}}
 }
 
-// protectsMemory says whether a policy asks a node to protect memory.
+// protectsMemory reports whether a policy asks a node to protect memory.
 func protectsMemory(policies []v1alpha1.PodPolicy) bool {
 	return slices.ContainsFunc(policies, func(p v1alpha1.PodPolicy) bool {
 		return p.Spec.Node != nil && p.Spec.Node.Memory != nil && cmp.Or(string(p.Spec.Node.Memory.Protection), "None") != "None"

@@ -45,7 +45,7 @@ func portOf(d *appsv1.Deployment) int32 {
 	return 9443
 }
 
-// private says whether no node can be reached from outside.
+// private reports whether no node can be reached from outside.
 func private(nodes []corev1.Node) bool {
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n corev1.Node) bool {
 		return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeExternalIP && a.Address != "" })

@@ -168,7 +168,7 @@ const (
 	wholly
 )
 
-// boundAs says whether a policy is bound as it should be: a binding can leave out by its matchResources, and by the parameters that it has, what the policy would hold.
+// boundAs reports whether a policy is bound as it should be: a binding can leave out by its matchResources, and by the parameters that it has, what the policy would hold.
 func boundAs(want admissionregistrationv1.ValidatingAdmissionPolicyBinding, all []admissionregistrationv1.ValidatingAdmissionPolicyBinding) binds {
 	is := no
 	for _, b := range all {

@@ -108,7 +108,7 @@ func namespacesDiffer(want, have *metav1.LabelSelector) (what []string) {
 	return what
 }
 
-// isExclusion says whether a requirement leaves out namespaces by name.
+// isExclusion reports whether a requirement leaves out namespaces by name.
 func isExclusion(r metav1.LabelSelectorRequirement) bool {
 	return r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn
 }
@@ -159,7 +159,7 @@ func closed(name string, s scope, namespace string) scope {
 	return s
 }
 
-// isClosed says whether somebody has chosen that limits fail closed, as far as an entry tells: it has one of the conditions that it has then.
+// isClosed reports whether somebody has chosen that limits fail closed, as far as an entry tells: it has one of the conditions that it has then.
 func isClosed(h hook, namespace string) bool {
 	return slices.ContainsFunc(controllers.LimitsClosed(h.Name, namespace), func(c admissionregistrationv1.MatchCondition) bool {
 		return slices.ContainsFunc(h.Conditions, func(have admissionregistrationv1.MatchCondition) bool { return have.Name == c.Name })

@@ -104,7 +104,7 @@ type Calls struct {
 	Answered, Failed map[string]int
 }
 
-// Add takes an object that was read, and says whether it is of a kind that is looked at.
+// Add takes an object that was read, and reports whether it is of a kind that is looked at.
 func (s *Snapshot) Add(o runtime.Object) bool {
 	switch o := o.(type) {
 	case *corev1.Node:

@@ -166,7 +166,7 @@ func (s *Snapshot) attachersOf(driver string) (names []string) {
 	return names
 }
 
-// namesDriver says whether a container's flags or environment have a driver's name as a whole.
+// namesDriver reports whether a container's flags or environment have a driver's name as a whole.
 func namesDriver(c corev1.Container, driver string) bool {
 	is := func(value string) bool { return value == driver || strings.HasSuffix(value, "="+driver) }
 	return slices.ContainsFunc(slices.Concat(c.Command, c.Args), is) || slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return is(e.Value) })

@@ -188,7 +188,7 @@ func (r *reader) read(tree *plan.Tree, c *Cgroups) {
 	c.Notes = append(c.Notes, r.v.policyNotes(r.policy)...)
 }
 
-// protects says whether memory of the pod is protected, as far as that does not depend on a size of the node that is not known.
+// protects reports whether memory of the pod is protected, as far as that does not depend on a size of the node that is not known.
 func protects(files []File) bool {
 	return slices.ContainsFunc(files, func(f File) bool {
 		return (f.Name == "memory.min" || f.Name == "memory.low") && f.Value != "" && f.Value != "0"

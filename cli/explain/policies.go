@@ -19,7 +19,7 @@ import (
 // Policies of the cluster, the heaviest first.
 type Policies []PolicyMatch
 
-// Match says whether a policy is for the pod.
+// Match reports whether a policy is for the pod.
 type Match string
 
 // Whether a policy is for the pod.
@@ -89,7 +89,7 @@ func (v *view) excluded() string {
 // marker is a default that is cheap to recognise.
 var marker = &v1alpha1.Enforcement{Eviction: &v1alpha1.EvictionEnforcement{Order: 1}}
 
-// certain says whether a policy that holds gives its defaults too: one of the same match that would write an annotation does.
+// certain reports whether a policy that holds gives its defaults too: one of the same match that would write an annotation does.
 func (v *view) certain(p *policy.Policy) bool {
 	r := v.probe(p)
 	for _, c := range r.Changes {

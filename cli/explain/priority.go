@@ -65,7 +65,7 @@ func (v *view) noClass(giver *policy.Policy) Source {
 	return Source{OriginNone, nameOf(giver), why}
 }
 
-// classKnown says whether it can be told if a class is the globalDefault.
+// classKnown reports whether it can be told if a class is the globalDefault.
 func (v *view) classKnown(name string) bool {
 	facts := v.in.Facts
 	return facts.PriorityClasses[name] != nil || facts.PriorityClasses != nil && (!facts.Partial || facts.GlobalDefault != nil)

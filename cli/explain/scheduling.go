@@ -5,7 +5,7 @@ import (
 	"github.com/podgrace/podgrace/internal/console"
 )
 
-// Scheduling is what Kubernetes' scheduler says of the pod: where it may go, or why it is pending. Of one that has a node it is what would become of it if it were made anew.
+// Scheduling is what Kubernetes' scheduler says of the pod: where it may go, or why it is pending. Of one that has a node it is what would become of it if it were recreated.
 type Scheduling struct {
 	// Outcome as a SchedulingPreview has it; empty where there is none.
 	Outcome scheduling.Outcome `json:"outcome,omitempty"`

@@ -127,7 +127,7 @@ func (v *view) giver(has func(*v1alpha1.PodPolicySpec) bool) *policy.Policy {
 	return nil
 }
 
-// declines says whether the pod declines a default by annotation, and its giver permits that.
+// declines reports whether the pod declines a default by annotation, and its giver permits that.
 func (v *view) declines(giver *policy.Policy, section v1alpha1.Section) bool {
 	if giver == nil || !slices.Contains(giver.Spec.AllowSkip, section) {
 		return false
@@ -154,7 +154,7 @@ func (v *view) nobody(what string) string {
 	return "no matching policy gives " + what
 }
 
-// doubtful says whether a policy may be for the pod of which that can't be told.
+// doubtful reports whether a policy may be for the pod of which that can't be told.
 func (v *view) doubtful() bool {
 	return v.in.PoliciesUnknown || v.in.Policies.Undecided(v.in.Namespace)
 }

@@ -157,7 +157,7 @@ func quoteMember(c byte) string {
 	return string([]byte{c})
 }
 
-// excludes says whether a path is not to be read. Of several lists, the first with a pattern that matches decides.
+// excludes reports whether a path is not to be read. Of several lists, the first with a pattern that matches decides.
 func excludes(path string, folder bool, lists ...ignored) bool {
 	path = filepath.ToSlash(path)
 	for _, list := range lists {

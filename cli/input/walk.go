@@ -301,7 +301,7 @@ func (f *folder) settle() {
 	f.found = kept
 }
 
-// builds says whether a kustomization is built, or its error told.
+// builds reports whether a kustomization is built, or its error told.
 func (f *folder) builds(k *found, wrong error) bool {
 	notOurs := func(why error) bool { return errors.Is(wrong, why) }
 	if slices.ContainsFunc([]error{errElsewhere, errCharts, errPlugin, errAlone}, notOurs) {
@@ -318,7 +318,7 @@ func (f *folder) excludes(path string, folder bool) bool {
 	return excludes(path, folder, f.excluded, f.ignored)
 }
 
-// passOver says whether a path is excluded, and tells it.
+// passOver reports whether a path is excluded, and tells it.
 func (f *folder) passOver(path string, folder bool) bool {
 	excluded := f.excludes(path, folder)
 	if excluded {

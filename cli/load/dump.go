@@ -86,7 +86,7 @@ func customKind(mapper meta.RESTMapper, kind schema.GroupKind) (dumpKind, error)
 }
 
 // listDocuments lists all objects of a kind, page by page, as documents; of all namespaces if none is named. No more than some pages are held beside the documents. Where the list is no longer
-// kept by the API server before its last page was read, it is read anew as one.
+// kept by the API server before its last page was read, it is read again as one.
 func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind, namespace string) ([]*manifest.Document, error) {
 	var documents []*manifest.Document
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -242,7 +242,7 @@ func leftOutIn(path string, l *Loaded) []input.LeftOut {
 	return slices.DeleteFunc(slices.Clone(l.LeftOut), func(left input.LeftOut) bool { return !isIn(path, left.Path) })
 }
 
-// isIn says whether a path is a folder, or in it.
+// isIn reports whether a path is a folder, or in it.
 func isIn(folder, path string) bool {
 	below, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(below) && path != manifest.Stdin

@@ -103,7 +103,7 @@ func (o *Options) Validate() error {
 	return o.ValidatePaths()
 }
 
-// dumps says whether the manifests are the cluster's own objects.
+// dumps reports whether the manifests are the cluster's own objects.
 func (o *Options) dumps() bool { return o.MayDump && o.Live && len(o.Paths) == 0 }
 
 // ValidatePaths refuses empty paths: a variable that is not set must not be taken for nothing to read.

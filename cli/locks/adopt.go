@@ -27,7 +27,7 @@ type Adopter struct {
 	// Session asks the person.
 	Session *confirm.Session
 	Clock   clock.Clock
-	// Settle is how long kubelets get to see the CSIDriver that was made anew.
+	// Settle is how long kubelets get to see the CSIDriver that was recreated.
 	Settle time.Duration
 	// Despite are the obstacles that are no reason.
 	Despite []adoption.Code
@@ -36,7 +36,7 @@ type Adopter struct {
 const (
 	// lookAgain is how long is waited for what passes by itself.
 	lookAgain = time.Second
-	// patience is how long it is tried to make the CSIDriver anew, and waited for pods that are on the way: a kubelet reports what it is to mount within 10 s.
+	// patience is how long it is tried to make the CSIDriver again, and waited for pods that are on the way: a kubelet reports what it is to mount within 10 s.
 	patience = time.Minute
 )
 
@@ -74,7 +74,7 @@ func agreed[P plan[P]](ctx context.Context, s *confirm.Session, what, driver str
 	}
 }
 
-// Adopt says whether the driver is adopted.
+// Adopt reports whether the driver is adopted.
 func (a *Adopter) Adopt(ctx context.Context, driver string) (bool, error) {
 	p, err := a.plan(ctx, driver)
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *Adopter) look(ctx context.Context, kube client.Client, shown *adoption.
 	return true, nil // what comes later is found once kubelets have seen the CSIDriver
 }
 
-// turn deletes the CSIDriver that is to be made anew, or marks the one that stays, as they were shown.
+// turn deletes the CSIDriver that is to be recreated, or marks the one that stays, as they were shown.
 func (a *Adopter) turn(ctx context.Context, kube client.Client, p *adoption.Plan) error {
 	switch {
 	case p.Old != nil:
@@ -210,7 +210,7 @@ func (a *Adopter) turn(ctx context.Context, kube client.Client, p *adoption.Plan
 	return nil
 }
 
-// markNew marks the CSIDriver that was made anew, by its UID, which it has only now. A command that ends before that finds one that attaches and is to be adopted.
+// markNew marks the CSIDriver that was recreated, by its UID, which it has only now. A command that ends before that finds one that attaches and is to be adopted.
 func (a *Adopter) markNew(ctx context.Context, kube client.Client, driver string) error {
 	d, err := a.driver(ctx, driver)
 	if err == nil && d == nil {
@@ -247,7 +247,7 @@ func (a *Adopter) take(ctx context.Context, kube client.Client, p *adoption.Plan
 	return nil
 }
 
-// create makes the CSIDriver anew. It is tried for a while: until then no volume of the driver is mounted.
+// create makes the CSIDriver again. It is tried for a while: until then no volume of the driver is mounted.
 func (a *Adopter) create(ctx context.Context, d *storagev1.CSIDriver) error {
 	began := a.Clock.Now()
 	for {

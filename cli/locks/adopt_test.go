@@ -255,7 +255,7 @@ func TestMarksNewCluster(t *testing.T) {
 	}
 }
 
-// TestRestartedKubelet: what pods have mounted that run is adopted also where their kubelet was started anew since, and lists the volume.
+// TestRestartedKubelet: what pods have mounted that run is adopted also where their kubelet was started again since, and lists the volume.
 func TestRestartedKubelet(t *testing.T) {
 	t.Parallel()
 	for attached, want := range map[bool]int{false: 1, true: 0} {

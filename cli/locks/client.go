@@ -139,13 +139,13 @@ func driversOf(args []string) (drivers []string) {
 	return slices.DeleteFunc(drivers, func(d string) bool { return d == "" })
 }
 
-// copiesName is the ConfigMap with copies of the CSIDrivers that are being made anew, by their names. It is one, and installed with the volume lock, empty: rights to it are bound to its name, and those to
+// copiesName is the ConfigMap with copies of the CSIDrivers that are being recreated, by their names. It is one, and installed with the volume lock, empty: rights to it are bound to its name, and those to
 // make ConfigMaps can't be.
 const copiesName = "podgrace-volumelock-csidrivers"
 
 var partLabels = map[string]string{"app.kubernetes.io/part-of": "podgrace"}
 
-// kept is the CSIDriver that was to be made anew by a command that did not end; nil: there is none.
+// kept is the CSIDriver that was to be recreated by a command that did not end; nil: there is none.
 func (c *Client) kept(ctx context.Context, driver string) (*storagev1.CSIDriver, error) {
 	text, err := c.copyOf(ctx, driver)
 	if text == "" || err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/podgrace/podgrace/cli/adoption"
 )
 
-// Leave says whether the driver is gated no more.
+// Leave reports whether the driver is gated no more.
 func (a *Adopter) Leave(ctx context.Context, driver string) (bool, error) {
 	l, err := a.leaving(ctx, driver)
 	if err != nil {

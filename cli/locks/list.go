@@ -48,11 +48,11 @@ type Held struct {
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-// Interrupted is a driver whose adoption, or whose leaving, has not ended: nothing of it is attached, or mounted anew, meanwhile.
+// Interrupted is a driver whose adoption, or whose leaving, has not ended: nothing of it is attached, or mounted again, meanwhile.
 type Interrupted struct {
 	Driver string         `json:"driver"`
 	Stage  adoption.Stage `json:"stage"`
-	// Since is when its CSIDriver was made anew, or the copy of it was made.
+	// Since is when its CSIDriver was recreated, or the copy of it was made.
 	Since metav1.Time `json:"since"`
 	// Command goes on.
 	Command string `json:"command"`

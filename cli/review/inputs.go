@@ -124,5 +124,5 @@ func (s *State) unknownFields(d *manifest.Document) []*manifest.Error {
 	return errs
 }
 
-// stored says whether an object came out of a cluster.
+// stored reports whether an object came out of a cluster.
 func stored(o metav1.Object) bool { return o.GetUID() != "" || o.GetResourceVersion() != "" }

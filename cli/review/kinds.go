@@ -55,7 +55,7 @@ func makesNoPods(kind schema.GroupKind) bool {
 // makingPods are the kinds of Kubernetes that make pods, or are some, whatever group they were in before.
 var makingPods = []string{"Pod", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
 
-// builtin says whether a group is Kubernetes' own.
+// builtin reports whether a group is Kubernetes' own.
 func builtin(group string) bool { return kubernetes.Scheme.IsGroupRegistered(group) }
 
 // NotKnown is the kind of a document, with its group, where it is not known whether such objects make pods, as Rollout.example.com;
@@ -178,7 +178,7 @@ func (s *State) meant(gvk schema.GroupVersionKind) string {
 	return strings.Join(slices.Compact(near), " or ")
 }
 
-// oneSlip says whether two words differ by one letter that is added, left out or another, or by two that are swapped.
+// oneSlip reports whether two words differ by one letter that is added, left out or another, or by two that are swapped.
 func oneSlip(a, b string) bool {
 	if len(a) < len(b) {
 		a, b = b, a

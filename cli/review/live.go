@@ -61,7 +61,7 @@ func among(kinds []client.Object, kind client.Object) bool {
 	return slices.ContainsFunc(kinds, func(k client.Object) bool { return reflect.TypeOf(k) == reflect.TypeOf(kind) })
 }
 
-// noDecision says whether only remarks depend on a kind.
+// noDecision reports whether only remarks depend on a kind.
 func noDecision(kind client.Object) bool {
 	switch kind.(type) {
 	case *v1alpha1.NodePolicy, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSIDriver:

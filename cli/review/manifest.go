@@ -23,7 +23,7 @@ import (
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
-// IsRecorded says whether a document is a request that the API server sent.
+// IsRecorded reports whether a document is a request that the API server sent.
 func IsRecorded(d *manifest.Document) bool {
 	return d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/")
 }

@@ -138,10 +138,10 @@ func (r *Result) WhyAt(path string) string {
 	return ""
 }
 
-// Finding says whether the result is of interest to a reader: refused or warned about.
+// Finding reports whether the result is of interest to a reader: refused or warned about.
 func (r *Result) Finding() bool { return r.Decision == Denied || r.Warned() }
 
-// Warned says whether there is a warning. That the pod would be pending counts as one.
+// Warned reports whether there is a warning. That the pod would be pending counts as one.
 func (r *Result) Warned() bool { return len(r.Warnings) > 0 || r.Pending != nil }
 
 // Summary counts.

@@ -171,7 +171,7 @@ func (s *State) classes() defaulting.Facts {
 	return f
 }
 
-// IsComplete says whether Complete was said of a kind.
+// IsComplete reports whether Complete was said of a kind.
 func (s *State) IsComplete(kind client.Object) bool { return s.complete[reflect.TypeOf(kind)] }
 
 // partial: a PriorityClass that is not here may be there all the same.
@@ -186,7 +186,7 @@ func Objects[T client.Object](s *State) []T {
 	return objects
 }
 
-// Has says whether an object of this kind is known.
+// Has reports whether an object of this kind is known.
 func (s *State) Has(kind client.Object, key client.ObjectKey) bool {
 	indexer := s.kinds[reflect.TypeOf(kind)]
 	if indexer == nil {
@@ -239,7 +239,7 @@ type view struct {
 	none map[reflect.Type]bool
 }
 
-// noneOf says whether all objects of a kind were asked for and not one is known.
+// noneOf reports whether all objects of a kind were asked for and not one is known.
 func (v *view) noneOf(kind client.Object) bool { return v.none[reflect.TypeOf(kind)] }
 
 // miss notes what is not known, once.

@@ -93,7 +93,7 @@ var ofControllers = []string{
 	appsv1.DefaultDeploymentUniqueLabelKey, defaulting.RolloutRevisionLabel, appsv1.ControllerRevisionHashLabelKey, batchv1.JobNameLabel, batchv1.ControllerUidLabel, "job-name", "controller-uid",
 }
 
-// servicesMatter says whether Services could change the constraints that a policy gives. A Service that selects the pod adds labels of the
+// servicesMatter reports whether Services could change the constraints that a policy gives. A Service that selects the pod adds labels of the
 // pod's to their selector (defaulting, deriveSelector): where the selector has them all, or the pod has none, no Service changes anything.
 // Both answers are looked at, since without any selector nothing is given at all.
 func (s *step) servicesMatter() bool {

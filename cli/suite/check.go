@@ -72,7 +72,7 @@ func lines(text string) []string {
 // gap in a part stands for whatever is there: a time, a name that is made up.
 const gap = "..."
 
-// part says whether a text is part of another; an empty one stands for none.
+// part reports whether a text is part of another; an empty one stands for none.
 func part(want, got string) bool {
 	want, got = console.Fold(want), console.Fold(got)
 	if want == "" {

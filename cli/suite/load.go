@@ -64,7 +64,7 @@ func find(path string) ([]string, []*manifest.Error) {
 	return names, errs
 }
 
-// harmless says whether a file that is wrong is no suite for certain: it has not even the word.
+// harmless reports whether a file that is wrong is no suite for certain: it has not even the word.
 func harmless(name string) bool {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {

@@ -63,14 +63,14 @@ func (r *Reference) String() string {
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-// means says whether the reference may mean an object. One that names no namespace is in default, unless it is of the cluster; which of
+// means reports whether the reference may mean an object. One that names no namespace is in default, unless it is of the cluster; which of
 // them it is, its kind does not say.
 func (r *Reference) means(d *manifest.Document) bool {
 	return r.Kind == d.Kind && r.Name == d.Name && (r.APIVersion == "" || r.APIVersion == d.APIVersion) &&
 		(r.Namespace == "" || r.Namespace == d.Namespace || d.Namespace == "" && r.Namespace == corev1.NamespaceDefault)
 }
 
-// same says whether two documents are of the same object.
+// same reports whether two documents are of the same object.
 func same(a, b *manifest.Document) bool {
 	namespace := func(d *manifest.Document) string {
 		if d.Namespace == "" {

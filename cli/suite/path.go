@@ -13,7 +13,7 @@ import (
 	"github.com/podgrace/podgrace/api/fieldpath"
 )
 
-// checkPath says whether a pod can have a field there: one that it can't have would always be absent.
+// checkPath reports whether a pod can have a field there: one that it can't have would always be absent.
 func checkPath(path string) error {
 	parts, err := fieldpath.Parse(path)
 	if err != nil {

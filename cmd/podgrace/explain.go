@@ -192,7 +192,7 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal.Terminal) (*ex
 	return of, o.nodePolicy(of)
 }
 
-// means says whether a document is the one that is asked for: NAME, KIND/NAME, or anything where nothing is named.
+// means reports whether a document is the one that is asked for: NAME, KIND/NAME, or anything where nothing is named.
 func (o *explainOptions) means(d *manifest.Document) bool {
 	if !o.inNamespace(d) {
 		return false
@@ -204,7 +204,7 @@ func (o *explainOptions) means(d *manifest.Document) bool {
 	return (kind == "" || kindIs(kind, schema.FromAPIVersionAndKind(d.APIVersion, d.Kind))) && (name == "" || name == called(d))
 }
 
-// inNamespace says whether a document may be in the namespace that is asked for.
+// inNamespace reports whether a document may be in the namespace that is asked for.
 func (o *explainOptions) inNamespace(d *manifest.Document) bool {
 	return o.inputs.Namespace == "" || d.Namespace == "" || d.Namespace == o.inputs.Namespace
 }

@@ -218,7 +218,7 @@ func allNodes(ctx context.Context, kube client.Client) ([]fencing.Node, error) {
 	}
 }
 
-// fencePage shows what would be done, and says whether the fencer could do it.
+// fencePage shows what would be done, and reports whether the fencer could do it.
 func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 	p := console.New(style, 11)
 	ready := "not Ready"
@@ -259,7 +259,7 @@ func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 	return p.String(), true
 }
 
-// powersOff says whether one of a policy's agents has machines powered off: others wait for a person or a watchdog, or take storage away.
+// powersOff reports whether one of a policy's agents has machines powered off: others wait for a person or a watchdog, or take storage away.
 func powersOff(of []v1alpha1.FencePolicyAgent, agents []v1alpha1.FenceAgent) bool {
 	return slices.ContainsFunc(agents, func(a v1alpha1.FenceAgent) bool {
 		return !slices.Contains([]v1alpha1.FenceAgentType{v1alpha1.AgentManual, v1alpha1.AgentWatchdog, v1alpha1.AgentNetworkFence}, a.Spec.Type) &&

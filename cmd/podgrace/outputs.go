@@ -80,12 +80,12 @@ func (o *outputs) Validate() error {
 	return nil
 }
 
-// has says whether one of the formats is among them.
+// has reports whether one of the formats is among them.
 func (o *outputs) has(formats ...report.Format) bool {
 	return slices.ContainsFunc(o.list, func(out output) bool { return slices.Contains(formats, out.format) })
 }
 
-// needPods says whether a format shows the pods, which a review of many otherwise leaves out.
+// needPods reports whether a format shows the pods, which a review of many otherwise leaves out.
 func (o *outputs) needPods() bool {
 	return o.has(report.FormatText, report.FormatMarkdown, report.FormatHTML)
 }

@@ -102,5 +102,5 @@ func (p *previewer) ask(ctx context.Context, stdin io.Reader, args ...string) (*
 	return scheduling.Read(out)
 }
 
-// aloneIn says whether there is neither a state nor a cluster beside the manifests.
+// aloneIn reports whether there is neither a state nor a cluster beside the manifests.
 func aloneIn(o *load.Options) bool { return !o.Live && len(o.State) == 0 }

@@ -272,7 +272,7 @@ func validateFailOn(values []string) error {
 	return nil
 }
 
-// found says whether there is what --fail-on names. What is refused always counts beside it.
+// found reports whether there is what --fail-on names. What is refused always counts beside it.
 func found(s *review.Summary, failOn []string) bool {
 	if slices.Contains(failOn, failOnNever) {
 		return false

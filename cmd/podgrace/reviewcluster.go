@@ -69,10 +69,10 @@ func objectOf(d *manifest.Document) (*object, error) {
 	return &o, nil
 }
 
-// mirror says whether the object is the pod of a static pod, which its kubelet makes from a file.
+// mirror reports whether the object is the pod of a static pod, which its kubelet makes from a file.
 func (o *object) mirror() bool { return o.Annotations[corev1.MirrorPodAnnotationKey] != "" }
 
-// ended says whether nothing more is created by it: a Job at its end, an old revision.
+// ended reports whether nothing more is created by it: a Job at its end, an old revision.
 func (o *object) ended() bool {
 	finished := o.Kind == "Job" && slices.ContainsFunc(o.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
@@ -80,18 +80,18 @@ func (o *object) ended() bool {
 	return finished || metav1.GetControllerOf(o) != nil && o.Spec.Replicas != nil && *o.Spec.Replicas == 0
 }
 
-// ofBuiltIn says whether a Deployment or a CronJob makes it, by whose template it is judged and not by its own (workloads.PodOf).
+// ofBuiltIn reports whether a Deployment or a CronJob makes it, by whose template it is judged and not by its own (workloads.PodOf).
 func (o *object) ofBuiltIn() bool {
 	owner := metav1.GetControllerOf(o)
 	return owner != nil && notOfPods(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind())
 }
 
-// notOfPods says whether a built-in kind makes workloads, and no pods.
+// notOfPods reports whether a built-in kind makes workloads, and no pods.
 func notOfPods(kind schema.GroupKind) bool {
 	return kind == appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind() || kind == batchv1.SchemeGroupVersion.WithKind("CronJob").GroupKind()
 }
 
-// judgedBy says whether an object is judged by what makes it. That has to have been listed, by its UID: a pod may name any owner, and a kind may be one that may not be listed.
+// judgedBy reports whether an object is judged by what makes it. That has to have been listed, by its UID: a pod may name any owner, and a kind may be one that may not be listed.
 func judgedBy(o *object, makers map[types.UID]*object) bool {
 	owner := metav1.GetControllerOf(o)
 	if owner == nil {

@@ -32,7 +32,7 @@ import (
 
 // leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of what fails closed, and tells what the webhook configurations lack. A manager ends when it
 // loses its lease, as it does when the API server is away for some seconds. Serving must not end with it, so that the
-// leader's controllers have a manager of their own, which is started anew.
+// leader's controllers have a manager of their own, which is started again.
 type leader struct {
 	config  *rest.Config
 	options *options

@@ -162,7 +162,7 @@ func TestBadClientCAStopsTheStart(t *testing.T) {
 	}
 }
 
-// A replica whose clock was put back since it signed its certificate is sent no reviews, and started anew. One whose certificate
+// A replica whose clock was put back since it signed its certificate is sent no reviews, and started again. One whose certificate
 // another's clock dates is not: a new start would mend nothing.
 func TestChecksOfTheCertificate(t *testing.T) {
 	signed, key, err := cert.GenerateSelfSignedCertKey("webhook", nil, nil) // it began an hour ago

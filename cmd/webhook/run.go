@@ -247,7 +247,7 @@ func ofCertificate(o *options, source certs.Source, now func() time.Time) (live,
 	return live, ready
 }
 
-// policies returns the store, and a function that says whether it is complete.
+// policies returns the store, and a function that reports whether it is complete.
 func policies(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, log logr.Logger) (*webhook.PolicyStore, func() bool, error) {
 	store, err := webhook.NewPolicyStore(log, fromFiles...)
 	if err != nil {
@@ -260,7 +260,7 @@ func policies(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1
 	return store, synced, err
 }
 
-// watchExceptions has a lookup know those of the cluster, and returns a function that says whether it does; nil: there are none. Policies from files have
+// watchExceptions has a lookup know those of the cluster, and returns a function that reports whether it does; nil: there are none. Policies from files have
 // none either: who may write such a file may change the policy.
 func watchExceptions(ctx context.Context, mgr ctrl.Manager, o *options, facts *lookup.Lookup, log logr.Logger) (func() bool, error) {
 	if len(o.policies) > 0 {

@@ -210,7 +210,7 @@ func (s *subject) limits() (all []Limit) {
 	return all
 }
 
-// has says whether the limit is compiled.
+// has reports whether the limit is compiled.
 func (s *subject) has(l Limit) bool {
 	_, left := s.left[l]
 	return !left && slices.Contains(s.limits(), l)

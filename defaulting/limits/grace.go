@@ -201,7 +201,7 @@ func (b *builder) boundsMessage(of judged, words func(want, why string) string) 
 		words("variables.maximum", maximum)), " : ")
 }
 
-// margins says whether a policy asks for time after preStop.
+// margins reports whether a policy asks for time after preStop.
 func (b *builder) margins() bool { return len(b.bounding(marginOf)) > 0 }
 
 func (b *builder) podMessage() string {

@@ -94,7 +94,7 @@ func agrees(t *rapid.T, w world, seen map[string]int) {
 	}
 }
 
-// isBeyond says whether the pod has more than the API server looks at.
+// isBeyond reports whether the pod has more than the API server looks at.
 func isBeyond(pod *corev1.Pod) bool {
 	all := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
 	return len(all) > limits.MaxItems || len(pod.OwnerReferences) > limits.MaxItems || slices.ContainsFunc(all, func(c corev1.Container) bool {

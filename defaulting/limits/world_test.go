@@ -78,7 +78,7 @@ func (w world) validate() (reasons []string, words string, fails bool) {
 	return reasons, words, fails
 }
 
-// excepted says whether the webhook would refuse the pod but for an exception.
+// excepted reports whether the webhook would refuse the pod but for an exception.
 func (w world) excepted() bool {
 	return len(defaulting.For(w.policies, w.request, here.Exempt).Validate(w.request, defaulting.Facts{Partial: true}).Exceptions) > 0
 }

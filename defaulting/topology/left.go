@@ -69,7 +69,7 @@ func (s *scan) room(spread Spread) room {
 	return r
 }
 
-// takenByAll says whether a node has the key of each constraint and is in a domain with room.
+// takenByAll reports whether a node has the key of each constraint and is in a domain with room.
 func takenByAll(rooms []room, slot uint) bool {
 	for _, r := range rooms {
 		if domain := r.domains[slot]; domain == none || r.counts[domain] > r.most {

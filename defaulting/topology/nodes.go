@@ -104,7 +104,7 @@ func (n *Nodes) put(slot uint, node *corev1.Node) {
 	n.version++
 }
 
-// alike says whether two nodes give the same answers to every question, as after an update of the status, which kubelets write all the time.
+// alike reports whether two nodes give the same answers to every question, as after an update of the status, which kubelets write all the time.
 func alike(a, b *corev1.Node) bool {
 	return maps.Equal(a.Labels, b.Labels) && slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(a, b corev1.Taint) bool {
 		return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect

@@ -16,7 +16,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting/topology"
 )
 
-// Whatever was asked before, and however nodes came, changed and went since, each answer is that of looking at every node anew.
+// Whatever was asked before, and however nodes came, changed and went since, each answer is that of looking at every node again.
 func TestNodesAnswerAsIfAskedAnew(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

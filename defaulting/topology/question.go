@@ -62,7 +62,7 @@ func ask(kind string, asked corev1.PodSpec, match func() func(*corev1.Node) bool
 	return &question{sum: sha256.Sum256(append([]byte(kind+"\x00"), text...)), match: sync.OnceValue(match)}
 }
 
-// tolerates says whether no taint of the node keeps the pod from being scheduled there.
+// tolerates reports whether no taint of the node keeps the pod from being scheduled there.
 func tolerates(pod *corev1.Pod, n *corev1.Node) bool {
 	_, untolerated := schedulingcorev1.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
@@ -201,12 +201,12 @@ func (s *scan) domains(limit int) (domains int, usable bool) {
 	return domains, usable
 }
 
-// counts says whether the node in a slot counts.
+// counts reports whether the node in a slot counts.
 func (s *scan) counts(slot uint) bool {
 	return s.key.domains[slot] != none && (!s.constraint.HonorAffinity || s.affinity.has(slot)) && s.tolerated.has(slot) && s.labelled(slot)
 }
 
-// labelled says whether a node has all the keys.
+// labelled reports whether a node has all the keys.
 func (s *scan) labelled(slot uint) bool {
 	return !slices.ContainsFunc(s.keys, func(c *column) bool { return c.domains[slot] == none })
 }

@@ -213,7 +213,7 @@ func TestAdoptWithItsRole(t *testing.T) {
 		p.Spec.NodeName = "adopt-role"
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	}))
-	// A command that ended early before has left its copy, which is written anew.
+	// A command that ended early before has left its copy, which is written again.
 	copies := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "podgrace-volumelock-csidrivers"}}
 	leave := func(ctx context.Context, text any) error {
 		patch, err := json.Marshal(map[string]any{"data": map[string]any{name: text}})

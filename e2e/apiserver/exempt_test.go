@@ -122,7 +122,7 @@ func TestExcludedNamespaces(t *testing.T) {
 	if err := s.Client.Create(t.Context(), onlyExcluded); err != nil {
 		t.Fatal(err)
 	}
-	// judged says whether limits and guard hold in a namespace.
+	// judged reports whether limits and guard hold in a namespace.
 	judged := func(when, namespace string, want bool) {
 		t.Helper()
 		kube, warnings := s.Warned(t, "")

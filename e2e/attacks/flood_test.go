@@ -246,7 +246,7 @@ func (c *tally) add(kind string, answer *admissionv1.AdmissionResponse, err erro
 	c.n[kind+" "+what]++
 }
 
-// begun says whether a large review was answered yet.
+// begun reports whether a large review was answered yet.
 func (c *tally) begun() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

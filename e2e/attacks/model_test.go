@@ -66,7 +66,7 @@ type violation struct {
 // model holds what is stored against the reasons that count.
 type model struct {
 	said said
-	// guarded are the namespaces with a policy that denies; the value says whether it protects all pods.
+	// guarded are the namespaces with a policy that denies; the value reports whether it protects all pods.
 	guarded map[string]bool
 
 	pods        map[types.UID]*podState
@@ -234,7 +234,7 @@ func (m *model) isProtected(o *corev1.Pod) bool {
 	return guarded && (all || owner != nil && owner.Kind == "StatefulSet" || o.Spec.Hostname == o.Name)
 }
 
-// holds says whether a pod must not be taken for gone.
+// holds reports whether a pod must not be taken for gone.
 func (m *model) holds(p *podState) bool {
 	_, guarded := m.guarded[p.pod.Namespace]
 	return guarded && (p.protected || m.said.exclusive[p.pod.UID]) && p.pod.Spec.NodeName != "" && !finished(p.pod)
@@ -274,7 +274,7 @@ func (m *model) isConfirming(uid types.UID) bool {
 	return ok && v >= m.recent
 }
 
-// isConfirmed says whether a pod is confirmed as it is stored so, and, where its node was silent then, without a sign of life of that since.
+// isConfirmed reports whether a pod is confirmed as it is stored so, and, where its node was silent then, without a sign of life of that since.
 func (m *model) isConfirmed(p *podState, o *corev1.Pod) bool {
 	text := o.Annotations[confirmForceDelete]
 	return m.said.confirmations[text] && strings.HasPrefix(text, string(o.UID)+"/") &&
@@ -304,7 +304,7 @@ func (m *model) nodeOf(name string) *nodeState {
 	return n
 }
 
-// isOff says whether a node is not ready, and confirmed since its last sign of life.
+// isOff reports whether a node is not ready, and confirmed since its last sign of life.
 func (m *model) isOff(n *nodeState) bool {
 	if n.node == nil || n.confirmed != n.epoch {
 		return false
@@ -386,7 +386,7 @@ func (m *model) node(e event, o *corev1.Node) {
 	}
 }
 
-// heardOf says whether a change of the condition Ready comes from the kubelet. Of a Node of which no kubelet ever said anything the node lifecycle
+// heardOf reports whether a change of the condition Ready comes from the kubelet. Of a Node of which no kubelet ever said anything the node lifecycle
 // controller says that it is Unknown, and gives it a heartbeat from when the Node was created (k8s.io/kubernetes
 // pkg/controller/nodelifecycle/node_lifecycle_controller.go tryUpdateNodeHealth, 1.36.3).
 func heardOf(was, is corev1.NodeCondition, becameReady bool) bool {

@@ -75,7 +75,7 @@ func (w *walk) deleteNodes() []request {
 	return append(rs, r)
 }
 
-// runs says whether a node's machine runs, as far as the walk is its kubelet.
+// runs reports whether a node's machine runs, as far as the walk is its kubelet.
 func (w *walk) runs(node string) bool {
 	n := w.model.nodeOf(node)
 	_, back := w.back[node]

@@ -256,7 +256,7 @@ func claim(ns, name string, mode corev1.PersistentVolumeAccessMode) *corev1.Pers
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
 }
 
-// isShell says whether a Node is none of those that the walk made: a server-side apply recreated it, with nothing but its name.
+// isShell reports whether a Node is none of those that the walk made: a server-side apply recreated it, with nothing but its name.
 func isShell(n *corev1.Node) bool { return n.Labels[group] == "" }
 
 // tend puts back what the walk removed, so that there is something to attack, between rounds: nobody else writes then but controllers.

@@ -11,7 +11,7 @@ const mib = 1 << 20
 // goal is an upper bound; nil is none.
 type goal = *float64
 
-// verdict says whether a value meets a goal; empty: there is none.
+// verdict reports whether a value meets a goal; empty: there is none.
 func verdict(g goal, value float64) string {
 	switch {
 	case g == nil:

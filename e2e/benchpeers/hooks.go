@@ -85,7 +85,7 @@ func (s *side) addHook(name string, mutating bool, config admissionregistrationv
 	return nil
 }
 
-// selects says whether a webhook is called for pods that are created in a namespace with no labels of its own.
+// selects reports whether a webhook is called for pods that are created in a namespace with no labels of its own.
 func selects(rules []admissionregistrationv1.RuleWithOperations, selector *metav1.LabelSelector, namespace string) (bool, error) {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -99,7 +99,7 @@ func selects(rules []admissionregistrationv1.RuleWithOperations, selector *metav
 	}), nil
 }
 
-// has says whether a list of a rule names something, or all.
+// has reports whether a list of a rule names something, or all.
 func has[T ~string](list []T, what T) bool {
 	return slices.Contains(list, what) || slices.Contains(list, "*")
 }

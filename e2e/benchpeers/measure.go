@@ -218,7 +218,7 @@ var (
 	patched = []byte(`"patch":"`)
 )
 
-// glance says whether an answer is one for a pod that the policy defaults. It costs next to nothing.
+// glance reports whether an answer is one for a pod that the policy defaults. It costs next to nothing.
 func (h *hook) glance(answer []byte) error {
 	if !bytes.Contains(answer, allowed) || bytes.Contains(answer, patched) != h.mutating {
 		return fmt.Errorf("webhook %s answered what it did not answer the API server: %s", h.name, answer)

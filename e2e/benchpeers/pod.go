@@ -41,7 +41,7 @@ var fields = [][]byte{
 	[]byte(`"topologyKey":"topology.kubernetes.io/zone"`), []byte(`"topologyKey":"kubernetes.io/hostname"`),
 }
 
-// glance says whether a pod that came back has the policy's fields. It costs next to nothing.
+// glance reports whether a pod that came back has the policy's fields. It costs next to nothing.
 func (s *side) glance(answer []byte) error {
 	for _, f := range fields {
 		if bytes.Contains(answer, f) == s.without {

@@ -446,7 +446,7 @@ func (l *lab) still(ctx context.Context) {
 	l.recorded.wait(ctx, began+stillness)
 }
 
-// awaitLeaders returns the tick at which each program has a leader again: a replica that was started anew leads only once the lease that it finds was not renewed for 15 s, also where all else is well
+// awaitLeaders returns the tick at which each program has a leader again: a replica that was started again leads only once the lease that it finds was not renewed for 15 s, also where all else is well
 // before, and alerts may tell of that.
 func (l *lab) awaitLeaders(ctx context.Context) int {
 	well := l.recorded.disturbed()

@@ -147,7 +147,7 @@ type leaders struct {
 	told     bool
 }
 
-// more is told how many say so, once a second, and for how many looks they may, and says whether that is a violation. It is told of once, however long it lasts.
+// more is told how many say so, once a second, and for how many looks they may, and reports whether that is a violation. It is told of once, however long it lasts.
 func (w *leaders) more(leading, atMost int) bool {
 	if leading < 2 {
 		*w = leaders{}
@@ -159,7 +159,7 @@ func (w *leaders) more(leading, atMost int) bool {
 	return tell
 }
 
-// leads says whether the metrics of a replica tell that it leads.
+// leads reports whether the metrics of a replica tell that it leads.
 func leads(metrics string) (bool, error) {
 	n, err := measure.Sum(metrics, "leader_election_master_status")
 	return n > 0, err

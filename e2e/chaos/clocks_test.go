@@ -94,7 +94,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// What a liveness probe makes of a replica: one that says for long enough that it is not well is started anew, one that says nothing is not, nor one that was ended on purpose.
+// What a liveness probe makes of a replica: one that says for long enough that it is not well is started again, one that says nothing is not, nor one that was ended on purpose.
 func TestLive(t *testing.T) {
 	says := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(says) }))

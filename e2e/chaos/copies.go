@@ -73,7 +73,7 @@ func (w *copies) confirm(uid types.UID) {
 	w.confirmed[uid] = true
 }
 
-// runs says whether a pod's containers run, and nobody confirmed that they may run twice.
+// runs reports whether a pod's containers run, and nobody confirmed that they may run twice.
 func (w *copies) runs(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *copies) runs(uid types.UID) bool {
 	return is && !w.confirmed[uid]
 }
 
-// isConfirmed says whether somebody confirmed that a pod may run twice.
+// isConfirmed reports whether somebody confirmed that a pod may run twice.
 func (w *copies) isConfirmed(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

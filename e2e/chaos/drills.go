@@ -164,7 +164,7 @@ func (l *lab) unreleased(ctx context.Context) (mend func() error, err error) {
 	return nil, fmt.Errorf("%w: %d times a machine had given a volume back before it was cut off", errNotMade, givenBackTries)
 }
 
-// cutGivingBack has a pod go from its machine, and cuts that off as soon as its volume is being released. It says whether another machine waits for that: where the kubelet had not said yet that it is rid
+// cutGivingBack has a pod go from its machine, and cuts that off as soon as its volume is being released. It reports whether another machine waits for that: where the kubelet had not said yet that it is rid
 // of it, it can have done so once since, and that is not often enough (volumelock/release.go, answersNeeded).
 func (l *lab) cutGivingBack(ctx context.Context, m *machine, pod *corev1.Pod, volume string) (waits bool, err error) {
 	if err := l.cordon(ctx, m.name, true); err != nil { // else its next pod may come back to it

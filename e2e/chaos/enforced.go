@@ -393,7 +393,7 @@ func (l *lab) resizeEnforced(n *enforcedNode, o plan.Operation) func(context.Con
 	}
 }
 
-// kubeletWrites says whether the kubelet may write into a pod's cgroups: somebody has asked since a time for a resize, or for the pod's end, before which it takes its CPU shares (ReduceCPULimits of
+// kubeletWrites reports whether the kubelet may write into a pod's cgroups: somebody has asked since a time for a resize, or for the pod's end, before which it takes its CPU shares (ReduceCPULimits of
 // pkg/kubelet/cm/cgroup_manager_linux.go, 1.36.3).
 func (n *enforcedNode) kubeletWrites(p *corev1.Pod, since time.Time) bool {
 	n.mu.Lock()

@@ -133,7 +133,7 @@ func podOf(root string, pods []*corev1.Pod, f keptFile) *corev1.Pod {
 	return pods[i]
 }
 
-// isOverdue says whether all that a pod's files wait for is over for long enough; of no pod: what those of the QoS levels wait for. Of an outage of the control plane those wait longer of which the enforcer
+// isOverdue reports whether all that a pod's files wait for is over for long enough; of no pod: what those of the QoS levels wait for. Of an outage of the control plane those wait longer of which the enforcer
 // may not have heard before it, because the pod came then, or was to be resized, or because the enforcer was started then.
 func (l *lab) isOverdue(n *enforcedNode, p *corev1.Pod) bool {
 	now := time.Now()

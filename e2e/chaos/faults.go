@@ -81,7 +81,7 @@ func hitReplica(r *replica, f plan.Fault) (mend func(context.Context) error, err
 		r.reflag()
 		return again, r.stop((*podgrace.Webhook).Stop)
 	case plan.PauseReplica:
-		pid := r.process().PID // whoever is paused is not started anew
+		pid := r.process().PID // whoever is paused is not started again
 		return pause(func() (int, error) { return pid, nil })
 	case plan.CutReplica:
 		r.link.Hold()

@@ -128,7 +128,7 @@ const (
 // fenceByOf is why a machine is fenced, by the plan.
 func fenceByOf(s plan.Step) fenceBy { return fenceBy(s.Target+int(s.At.Seconds())) % fenceBys }
 
-// fenceMachine has a machine fenced, whose BMC behaves in a manner. It is mended once the machine was fenced and what it had runs elsewhere: then it boots anew.
+// fenceMachine has a machine fenced, whose BMC behaves in a manner. It is mended once the machine was fenced and what it had runs elsewhere: then it boots again.
 func (l *lab) fenceMachine(ctx context.Context, m *machine, how manner, by fenceBy) (mend func(context.Context) error, err error) {
 	boot, node := m.kubelet.BootID(), &corev1.Node{}
 	if err := cluster.UntilWithin(ctx, settles, m.name+" to tell its boot", func(ctx context.Context) (bool, error) {

@@ -66,7 +66,7 @@ func containerOf(root string, p *corev1.Pod) string {
 	return cgroupOf(root, p) + "/" + id
 }
 
-// runsIn says whether the pod's container runs, as far as its kubelet said.
+// runsIn reports whether the pod's container runs, as far as its kubelet said.
 func runsIn(p *corev1.Pod) bool {
 	return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Running != nil && p.Status.ContainerStatuses[0].ContainerID != ""
 }
@@ -135,12 +135,12 @@ func undone(want, before, after map[keptFile]string, but func(keptFile) bool) (a
 	return all
 }
 
-// overdue says whether more than a time has passed since each of some events.
+// overdue reports whether more than a time has passed since each of some events.
 func overdue(now time.Time, within time.Duration, events ...time.Time) bool {
 	return !slices.ContainsFunc(events, func(e time.Time) bool { return now.Sub(e) <= within })
 }
 
-// isResizing says whether a resize in place that was asked for is not done yet.
+// isResizing reports whether a resize in place that was asked for is not done yet.
 func isResizing(p *corev1.Pod) bool {
 	now, asked := p.Status.ContainerStatuses[0].Resources, p.Spec.Containers[0].Resources
 	pending := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -193,7 +193,7 @@ func (h *hand) choose(want map[keptFile]string, which int) (f keptFile, value st
 	}, nil
 }
 
-// since says whether a file was written into after a time, or may be at this moment.
+// since reports whether a file was written into after a time, or may be at this moment.
 func (h *hand) since(f keptFile, t time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +225,7 @@ type lives struct {
 
 func newLives() *lives { return &lives{running: map[string]*corev1.Pod{}, asked: map[types.UID]bool{}} }
 
-// ask is told before a pod is asked to end. It says whether nobody had asked for that yet.
+// ask is told before a pod is asked to end. It reports whether nobody had asked for that yet.
 func (v *lives) ask(uid types.UID) (first bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -241,7 +241,7 @@ func (v *lives) count() int {
 	return v.ended
 }
 
-// isAsked says whether somebody asked that a pod ends.
+// isAsked reports whether somebody asked that a pod ends.
 func (v *lives) isAsked(uid types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

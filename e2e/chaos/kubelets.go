@@ -186,7 +186,7 @@ func (k *kubelet) syncPod(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// isReady says whether the API server has it that a pod is ready.
+// isReady reports whether the API server has it that a pod is ready.
 func isReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }

@@ -183,7 +183,7 @@ func (l *lab) replicaEnded(r *replica, why string, served bool) {
 	l.say("replica %d ended before it was ready: %s", r.index, cluster.Tail([]byte(why), 2))
 }
 
-// replicaUnlive is told of a replica that was started anew because its liveness probe failed, as one is whose clock was put back since it signed its certificate (docs/certificates.md).
+// replicaUnlive is told of a replica that was started again because its liveness probe failed, as one is whose clock was put back since it signed its certificate (docs/certificates.md).
 func (l *lab) replicaUnlive(r *replica) {
 	l.counts.add("replicas that their liveness probe restarted", 1)
 	l.say("replica %d was restarted by its liveness probe", r.index)

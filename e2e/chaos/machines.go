@@ -108,14 +108,14 @@ func (m *machine) powerOn() {
 	m.kubelet.SetSilent(false)
 }
 
-// isOff says whether it has no power.
+// isOff reports whether it has no power.
 func (m *machine) isOff() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.off
 }
 
-// isAway says whether it has no power, or is cut off.
+// isAway reports whether it has no power, or is cut off.
 func (m *machine) isAway() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,7 +167,7 @@ func (m *machine) bmc() *agentstest.BMC {
 	}
 }
 
-// answer says whether a request goes unanswered.
+// answer reports whether a request goes unanswered.
 func (m *machine) answer(http.ResponseWriter, *http.Request) bool {
 	m.mu.Lock()
 	is := m.manner == dead || m.manner == down && m.refused < answersDown

@@ -113,7 +113,7 @@ func list(names string) []string {
 // roundsOfLevels is how many rounds a run has that is not brief: at its end files are looked at for which calms are too short.
 const roundsOfLevels = plan.EraRounds
 
-// another says whether another round begins after so many, which have taken a time.
+// another reports whether another round begins after so many, which have taken a time.
 func (o *options) another(rounds int, took time.Duration) bool {
 	if o.rounds > 0 {
 		return rounds < o.rounds
@@ -121,7 +121,7 @@ func (o *options) another(rounds int, took time.Duration) bool {
 	return took < o.time
 }
 
-// withNode says whether there is to be a real node, and why not if the machine can't have one. Where all is required that is an error.
+// withNode reports whether there is to be a real node, and why not if the machine can't have one. Where all is required that is an error.
 func (o *options) withNode(unmet func() error, requireAll bool, out io.Writer) (bool, error) {
 	if !o.node {
 		return false, nil

@@ -105,7 +105,7 @@ func (l *lab) insist(ctx context.Context, verb plan.Verb, request func(context.C
 	}
 }
 
-// deliberate says whether somebody answered, and refused: it is not that nobody was there in time.
+// deliberate reports whether somebody answered, and refused: it is not that nobody was there in time.
 func deliberate(err error) bool {
 	return apierrors.IsForbidden(err) || strings.Contains(err.Error(), "failed calling webhook")
 }
@@ -279,7 +279,7 @@ func (l *lab) tryRemoval(ctx context.Context, r removal) result {
 	return unanswered
 }
 
-// onlyTried says whether a removal is a dry run: without the nodes nothing would be left to run on.
+// onlyTried reports whether a removal is a dry run: without the nodes nothing would be left to run on.
 func onlyTried(v plan.Verb) bool { return v == plan.DeleteNode || v == plan.OutOfService }
 
 // remove asks for a removal.
@@ -300,7 +300,7 @@ func (l *lab) remove(ctx context.Context, r removal) error {
 	}
 }
 
-// removed says whether what was not refused has let something go while containers run. A pod that is only told to stop, with grace, was not. Where nobody answered, it may be carried out still later: if
+// removed reports whether what was not refused has let something go while containers run. A pod that is only told to stop, with grace, was not. Where nobody answered, it may be carried out still later: if
 // another copy starts then, the machines tell.
 func (l *lab) removed(ctx context.Context, r removal) bool {
 	if onlyTried(r.verb) {

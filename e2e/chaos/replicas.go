@@ -28,7 +28,7 @@ const (
 	liveFailures  = 6           // failureThreshold of the liveness probe
 )
 
-// leafLife and settle are short, so that certificates are made anew all the time.
+// leafLife and settle are short, so that certificates are recreated all the time.
 const (
 	leafLife = 2 * time.Minute
 	settle   = 5 * time.Second
@@ -133,7 +133,7 @@ func (r *replica) keep() (why string, served bool, err error) {
 	return ended.Error(), served, r.restart()
 }
 
-// probe asks whether it is ready, and says whether the Service sends to it.
+// probe asks whether it is ready, and reports whether the Service sends to it.
 func (r *replica) probe(ctx context.Context) bool {
 	w := r.process()
 	ok := status(ctx, w.HealthURL+"/readyz") == http.StatusOK
@@ -151,7 +151,7 @@ func (r *replica) probe(ctx context.Context) bool {
 	return r.ready
 }
 
-// live asks whether it is to be started anew, and does so. That nobody answers does not count: no fault lasts as long as the minute after which a kubelet takes that for dead.
+// live asks whether it is to be started again, and does so. That nobody answers does not count: no fault lasts as long as the minute after which a kubelet takes that for dead.
 func (r *replica) live(ctx context.Context) (restarted bool, err error) {
 	w := r.process()
 	is := status(ctx, w.HealthURL+"/healthz")
@@ -330,7 +330,7 @@ func (rs *replicas) run(ctx context.Context, ended func(r *replica, why string, 
 	}
 }
 
-// areReady says whether all of them are.
+// areReady reports whether all of them are.
 func (rs *replicas) areReady() bool {
 	for _, r := range rs.all {
 		r.mu.Lock()

@@ -128,7 +128,7 @@ func (w *watcher) logs() []string {
 	return all
 }
 
-// ready says whether it serves.
+// ready reports whether it serves.
 func (w *watcher) ready(ctx context.Context) bool {
 	w.mu.Lock()
 	r, held := w.r, w.held

@@ -100,7 +100,7 @@ func removeCgroups(ctx context.Context, mounts []cgroupMount, path string) error
 	return nil
 }
 
-// removeTree removes folders from the leaves up, as cgroups want it, and says whether all are gone. The files
+// removeTree removes folders from the leaves up, as cgroups want it, and reports whether all are gone. The files
 // in them go with them.
 func removeTree(root string) bool {
 	var dirs []string

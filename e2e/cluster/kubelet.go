@@ -58,7 +58,7 @@ type Node struct {
 }
 
 // StartKubelet starts a real node and returns when it is ready and its taints are the given ones. There can be one
-// on a machine at a time: it waits for another to stop. NodeSupported says whether the machine is fit.
+// on a machine at a time: it waits for another to stop. NodeSupported reports whether the machine is fit.
 func (c *Cluster) StartKubelet(ctx context.Context, options KubeletOptions) (_ *Node, err error) {
 	if err := NodeSupported(); err != nil {
 		return nil, err

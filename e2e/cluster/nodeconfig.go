@@ -28,7 +28,7 @@ var nodeAddress = net.IPv4(10, 207, 0, 1)
 
 // containerdConfig is a containerd which shares nothing with one that the host may run. Sandboxes want a lower
 // oom_score_adj than ours, which takes CAP_SYS_RESOURCE; restrict_oom_score_adj keeps ours where it is missing.
-// One that is started anew takes a container for dead, and ends it, if its shim does not answer in time: 5 s by default, which is short on a machine that is busy.
+// One that is started again takes a container for dead, and ends it, if its shim does not answer in time: 5 s by default, which is short on a machine that is busy.
 func containerdConfig(snapshotter string) string {
 	return fmt.Sprintf(`version = 2
 root = %q

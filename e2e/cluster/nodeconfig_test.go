@@ -41,7 +41,7 @@ func TestContainerdConfigIsOurOwn(t *testing.T) {
 	}
 }
 
-// A container is not taken for dead because the machine is busy when containerd is started anew.
+// A container is not taken for dead because the machine is busy when containerd is started again.
 func TestContainerdWaitsForShims(t *testing.T) {
 	_, rest, _ := strings.Cut(containerdConfig("native"), "\n[timeouts]\n")
 	timeouts, _, _ := strings.Cut(rest, "\n[")

@@ -96,7 +96,7 @@ func foreignKubelet(proc string) int {
 	return 0
 }
 
-// inContainer says if a process sees other mounts than we do. One of which that can't be read may see ours.
+// inContainer reports whether a process sees other mounts than we do. One of which that can't be read may see ours.
 func inContainer(process string) bool {
 	theirs, err := os.Readlink(filepath.Join(process, "ns", "mnt"))
 	if err != nil {

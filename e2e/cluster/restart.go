@@ -116,7 +116,7 @@ func (c *Cluster) kill(component **process) (*process, error) {
 }
 
 // keepComponents starts the scheduler and the controller manager again from now on when they end, as a kubelet does. Both may end of what cuts watches, or takes the API server away. The scheduler of
-// 1.36.3 ends where a pod that was bound was deleted, and made anew under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one); a controller
+// 1.36.3 ends where a pod that was bound was deleted, and recreated under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one); a controller
 // manager that is just starting ends where an API server that does not know its roles yet forbids it to read a ServiceAccount.
 func (c *Cluster) keepComponents() {
 	c.keepRunning(&c.scheduler, c.startScheduler)

@@ -31,7 +31,7 @@ func RunningStatus() corev1.PodStatus {
 	}}
 }
 
-// AttachedTo says whether the attach/detach controller has a volume as attached to a node.
+// AttachedTo reports whether the attach/detach controller has a volume as attached to a node.
 func AttachedTo(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume })
 }

@@ -165,7 +165,7 @@ func planned(p nodeplan.NodePlan) (values, bool) {
 	return all, there
 }
 
-// hasAll says whether each pod has running processes.
+// hasAll reports whether each pod has running processes.
 func hasAll(v values, pods []string) bool {
 	return !slices.ContainsFunc(pods, func(pod string) bool { return v[fileOf{pod, "oom_score_adj"}] == "" })
 }

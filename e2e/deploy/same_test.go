@@ -148,7 +148,7 @@ func TestCRDsInTheChart(t *testing.T) {
 	}
 }
 
-// The copies of CSIDrivers that are being made anew outlive the release: a volume of theirs is mounted only once they are there again.
+// The copies of CSIDrivers that are being recreated outlive the release: a volume of theirs is mounted only once they are there again.
 func TestCopiesOutliveTheRelease(t *testing.T) {
 	all := variant{values: []string{"volumeLock.enabled=true"}}.templated(t, namespace)
 	if got := find(t, all, "ConfigMap", "podgrace-volumelock-csidrivers").GetAnnotations()["helm.sh/resource-policy"]; got != "keep" {

@@ -100,7 +100,7 @@ func definition(t *testing.T, c client.Client) *apiextensionsv1.CustomResourceDe
 
 // Without the CustomResourceDefinition a new replica ends and says why, pods are created as if there were no policy, and an old one
 // goes on: it refuses removals, because no policy can be read, and when the definition is there, it follows the policies without being
-// started anew.
+// started again.
 func TestDefinitionMissing(t *testing.T) {
 	g := newGround(t)
 	node := g.node(t, "definition-missing")

@@ -134,7 +134,7 @@ func (g *ground) stopEtcd(t *testing.T) (began time.Time, resume func()) {
 	})
 }
 
-// stopped says whether all threads of a process are.
+// stopped reports whether all threads of a process are.
 func stopped(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
@@ -178,7 +178,7 @@ func (g *ground) withoutEtcd(t *testing.T, patience time.Duration, guarded []*co
 	all.Wait()
 }
 
-// apiServerReady says whether the API server has an etcd.
+// apiServerReady reports whether the API server has an etcd.
 func (g *ground) apiServerReady(ctx context.Context) (bool, error) {
 	kube, err := kubernetes.NewForConfig(g.Config)
 	if err != nil {

@@ -126,7 +126,7 @@ func (f *front) bySteps(first, second *podgrace.Webhook) {
 	})
 }
 
-// secondStep says whether the pod of a review has been through the first step of a force delete, as it is stored. By a count of the reviews nobody can
+// secondStep reports whether the pod of a review has been through the first step of a force delete, as it is stored. By a count of the reviews nobody can
 // tell: each step begins with the watch cache's copy of the pod, and where that is stale it asks again about what is stored
 // (k8s.io/apiserver/pkg/storage/cacher/delegator.go, and GuaranteedUpdate and conditionalDelete in etcd3/store.go, 0.36.3).
 func secondStep(r *admissionv1.AdmissionRequest) bool {

@@ -26,7 +26,7 @@ import (
 const next = "v1beta1"
 
 // The next version of the API, equal to this one, as docs/versions.md says that it will come: both are served with strategy None, what is written by one is in
-// force and is read by the other; then it becomes the one that is stored, and after all objects were written anew the older is not stored any more. And back.
+// force and is read by the other; then it becomes the one that is stored, and after all objects were written again the older is not stored any more. And back.
 func TestNextVersion(t *testing.T) {
 	g := newGround(t)
 	definitions := g.definitions(t)

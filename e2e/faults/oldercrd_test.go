@@ -122,7 +122,7 @@ func (r *rollback) says(t *testing.T, status metav1.ConditionStatus, reason, mes
 
 // An older version's CustomResourceDefinition is put back, as a rollback does, under a policy of a newer one: the API server drops what it does not know from
 // what it reads, and with the next write for good. Podgrace notices by the managed fields, says so, and lets no removal through that the policy, whose
-// section removal denied, may have refused, until somebody writes the policy anew.
+// section removal denied, may have refused, until somebody writes the policy again.
 func TestOlderDefinition(t *testing.T) {
 	r := newRollback(t)
 	node := r.node(t, "older-definition")

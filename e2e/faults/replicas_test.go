@@ -101,7 +101,7 @@ func (o *outOfStep) halfDone(t *testing.T, name string) *corev1.Pod {
 	return p
 }
 
-// onlyBy says whether there are reviews, and all were answered by one replica.
+// onlyBy reports whether there are reviews, and all were answered by one replica.
 func onlyBy(seen []answered, by *podgrace.Webhook) bool {
 	return len(seen) > 0 && !slices.ContainsFunc(seen, func(a answered) bool { return a.by != by })
 }

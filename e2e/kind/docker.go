@@ -68,7 +68,7 @@ func (d *Docker) Run(ctx context.Context, args ...string) (string, error) {
 	return cluster.Command{Env: d.Environment()}.Run(ctx, filepath.Join(d.bin, "docker"), args...)
 }
 
-// reachable says if a daemon answers.
+// reachable reports whether a daemon answers.
 func (d *Docker) reachable(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -76,7 +76,7 @@ func (d *Docker) reachable(ctx context.Context) bool {
 	return err == nil
 }
 
-// HasImage says if the daemon has an image.
+// HasImage reports whether the daemon has an image.
 func (d *Docker) HasImage(ctx context.Context, reference string) bool {
 	_, err := d.Run(ctx, "image", "inspect", reference)
 	return err == nil

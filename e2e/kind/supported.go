@@ -27,7 +27,7 @@ var (
 // pulled as well.
 const imageVariable = "PODGRACE_KIND_IMAGE"
 
-// registryReached says if node image and base images come from a registry, as PODGRACE_KIND_IMAGE asks.
+// registryReached reports whether node image and base images come from a registry, as PODGRACE_KIND_IMAGE asks.
 func registryReached() bool { return os.Getenv(imageVariable) != "" }
 
 // Programs are those of Kubernetes that a run takes: where the node image comes from a registry it has the others.

@@ -131,7 +131,7 @@ func (c *Clock) Set(wall, monotonic time.Duration) error {
 	return nil
 }
 
-// Ended says whether a process has ended, or is about to: whether the kernel has taken its memory from it.
+// Ended reports whether a process has ended, or is about to: whether the kernel has taken its memory from it.
 func Ended(pid int) bool {
 	maps, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
 	return len(maps) == 0 || err != nil
@@ -208,7 +208,7 @@ func stoppedOutside(pid int, begin, end int64, do func() error) error {
 	return errors.New("a thread is always where the time is read, or handles a signal")
 }
 
-// allOutside waits until all threads of a process that was told to stop have, and says whether none of them is behind the first of some instructions.
+// allOutside waits until all threads of a process that was told to stop have, and reports whether none of them is behind the first of some instructions.
 func allOutside(pid int, begin, end int64) (bool, error) {
 	for deadline := time.Now().Add(stoppedIn); time.Now().Before(deadline); time.Sleep(pollStopped) {
 		stopped, outside, err := look(pid, begin, end)
@@ -222,7 +222,7 @@ func allOutside(pid int, begin, end int64) (bool, error) {
 	return false, errors.New("its threads do not stop")
 }
 
-// look says whether all threads of a process are stopped, and if so, whether none of them is behind the first of some instructions.
+// look reports whether all threads of a process are stopped, and if so, whether none of them is behind the first of some instructions.
 func look(pid int, begin, end int64) (stopped, outside bool, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil || len(threads) == 0 {

@@ -81,7 +81,7 @@ func (b *builder) image(ctx context.Context) (image, error) {
 	return made, nil
 }
 
-// use notes that an image is used now, and says if there is one.
+// use notes that an image is used now, and reports whether there is one.
 func use(dir string) bool {
 	now := time.Now()
 	return os.Chtimes(dir, now, now) == nil

@@ -44,7 +44,7 @@ func (e *events) end() error {
 	return e.err
 }
 
-// has says whether there was an event of the name.
+// has reports whether there was an event of the name.
 func (e *events) has(name string) bool { return e != nil && slices.Contains(e.names, name) }
 
 // read takes events until the connection ends. The greeting and the answer to our command are messages that are no events.

@@ -113,7 +113,7 @@ func (b *builder) importImages(ctx context.Context, made image) (err error) {
 	if err := m.awaitShell(ctx); err != nil {
 		return err
 	}
-	// The unit starts by itself; this waits for it, and says if it failed.
+	// The unit starts by itself; this waits for it, and reports whether it failed.
 	if _, err := m.shell.run(ctx, "systemctl start podgrace-images.service || { journalctl --no-pager -u podgrace-images.service; exit 1; }"); err != nil {
 		return fmt.Errorf("importing images: %w", err)
 	}

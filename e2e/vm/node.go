@@ -46,7 +46,7 @@ type Options struct {
 	// Reaches is where the guest finds at Peer what listens on the host, or what another guest serves: an address with its port. Empty: it reaches nothing but the API server.
 	Reaches string
 	// Watchdog of the machine; nil: it has none. It takes an image of its own. It does not end a machine that is paused for longer than its timeout, as hardware would: it waits for
-	// half of it in vain, and then anew for the other half, in which a machine that goes on can feed it (hw/watchdog/wdt_i6300esb.c in QEMU 7.2).
+	// half of it in vain, and then again for the other half, in which a machine that goes on can feed it (hw/watchdog/wdt_i6300esb.c in QEMU 7.2).
 	Watchdog *Watchdog
 	// KubeletConfig changes the kubelet's configuration.
 	KubeletConfig func(*kubeletv1beta1.KubeletConfiguration)
@@ -78,7 +78,7 @@ type Node struct {
 }
 
 // Start boots a guest, joins it to the cluster and returns when it is ready and its taints are the given ones. It makes
-// the guest's image if need be: some minutes, once. NodeSupported says whether this machine is fit. The context bounds
+// the guest's image if need be: some minutes, once. NodeSupported reports whether this machine is fit. The context bounds
 // the start only; the node ends with Stop, with the cluster's Stop, or with this process.
 func Start(ctx context.Context, c *cluster.Cluster, options Options) (_ *Node, err error) {
 	if err := NodeSupported(); err != nil {
@@ -136,7 +136,7 @@ func (n *Node) Stop() error {
 // PowerOff ends the machine as a power cut does, also one that is paused, and returns once it is off.
 func (n *Node) PowerOff() error { return n.machine.process.Kill() }
 
-// Powered says whether the machine has power: a paused one has.
+// Powered reports whether the machine has power: a paused one has.
 func (n *Node) Powered() bool { return n.machine.process.Exited() == nil }
 
 // AwaitWatchdog returns once the machine is off: nil where its watchdog ended it. It is stopped when ctx ends before.

@@ -134,7 +134,7 @@ func TestDriverThatAttaches(t *testing.T) {
 	}
 }
 
-// Of a PersistentVolume that was made anew for another unit while it was attached, the old unit stays its node's. The attach/detach controller does not know that another PersistentVolume leads there.
+// Of a PersistentVolume that was recreated for another unit while it was attached, the old unit stays its node's. The attach/detach controller does not know that another PersistentVolume leads there.
 func TestVolumeMadeAnew(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "volume", iscsi)
@@ -186,7 +186,7 @@ func (l *lab) saysWhom(t *testing.T, a *storagev1.VolumeAttachment) {
 	t.Log(a.Status.AttachError.Message)
 }
 
-// A Node that was deleted and made anew by another machine is not the one that holds the volume, and what that one has mounted nobody gets before its instance is terminated.
+// A Node that was deleted and recreated by another machine is not the one that holds the volume, and what that one has mounted nobody gets before its instance is terminated.
 func TestNodeMadeAnew(t *testing.T) {
 	t.Parallel()
 	t.Run("seen to go", func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestNodeMadeAnew(t *testing.T) {
 	})
 }
 
-// madeAnew has the Node of a holder be deleted, and be made anew by another machine, by a function that gets what does the one and the other.
+// madeAnew has the Node of a holder be deleted, and be recreated by another machine, by a function that gets what does the one and the other.
 func (l *lab) madeAnew(t *testing.T, do func(goes, comes func())) {
 	t.Helper()
 	l.start(t)

@@ -113,7 +113,7 @@ func (k *Kubelet) BootID() string {
 
 func (k *Kubelet) bootID() string { return fmt.Sprintf("boot-%d-of-%s", k.boots, k.machine) }
 
-// Reboot starts the machine anew: nothing is mounted, and the kubelet knows nothing.
+// Reboot starts the machine again: nothing is mounted, and the kubelet knows nothing.
 func (k *Kubelet) Reboot() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -127,7 +127,7 @@ func (k *Kubelet) forget() {
 	k.volumes, k.uses, k.reported = map[corev1.UniqueVolumeName]*volume{}, map[types.UID][]corev1.UniqueVolumeName{}, time.Time{}
 }
 
-// Restart starts the kubelet anew, within its boot. It finds what is mounted on its disk, and takes for attachable what status.volumesAttached has (pkg/kubelet/volumemanager/reconciler/reconstruct.go).
+// Restart starts the kubelet again, within its boot. It finds what is mounted on its disk, and takes for attachable what status.volumesAttached has (pkg/kubelet/volumemanager/reconciler/reconstruct.go).
 func (k *Kubelet) Restart(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -256,7 +256,7 @@ func (k *Kubelet) report(ctx context.Context) error {
 	return nil
 }
 
-// setStatus says whether more than heartbeats has changed.
+// setStatus reports whether more than heartbeats has changed.
 func (k *Kubelet) setStatus(node *corev1.Node) (changed bool) {
 	s, now := &node.Status, metav1.Now()
 	for i := range s.Conditions {

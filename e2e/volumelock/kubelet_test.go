@@ -63,7 +63,7 @@ func TestLateStatus(t *testing.T) {
 	l.runs(t, second, pv, l.b)
 }
 
-// A machine that starts anew mounts the volume again, by the same lock, which its kubelet releases by the boot that it has then.
+// A machine that starts again mounts the volume again, by the same lock, which its kubelet releases by the boot that it has then.
 func TestReboot(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "reboot", "reboot.example.org")
@@ -127,7 +127,7 @@ func TestFencedByAnotherBoot(t *testing.T) {
 // pkg/controller/volume/attachdetach/attach_detach_controller.go, v1.36.3). No flag changes it.
 const sixMinutes = 6 * time.Minute
 
-// A node that was cut off while its volume was detached by force comes back by the same boot, with the volume mounted, and its kubelet, started anew, does not tell of it. Its word is no proof, also when it
+// A node that was cut off while its volume was detached by force comes back by the same boot, with the volume mounted, and its kubelet, started again, does not tell of it. Its word is no proof, also when it
 // has unmounted it: that of another boot is. The volume is detached by the taint out-of-service, or after six minutes.
 func TestDetachedByForce(t *testing.T) {
 	t.Parallel()

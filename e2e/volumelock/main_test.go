@@ -349,7 +349,7 @@ func (l *lab) free(t *testing.T, pv *corev1.PersistentVolume) {
 }
 
 // freeOnceBooted waits until nobody holds a volume. While the API server is killed again and again a node may have been not ready with nobody there to see it, after which the volume may have been detached by
-// force: then its machine is started anew, as the lock says.
+// force: then its machine is started again, as the lock says.
 func (l *lab) freeOnceBooted(t *testing.T, pv *corev1.PersistentVolume, node string) {
 	t.Helper()
 	k := l.kubelets[node]

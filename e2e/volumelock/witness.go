@@ -49,7 +49,7 @@ func (w *Witness) Unmounted(machine, volume string) {
 	delete(w.writers[volume], machine)
 }
 
-// Off is a machine whose power is off, or that starts anew: it has nothing mounted.
+// Off is a machine whose power is off, or that starts again: it has nothing mounted.
 func (w *Witness) Off(machine string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

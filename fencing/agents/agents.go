@@ -77,7 +77,7 @@ func identify(identity v1alpha1.FenceIdentity, m v1alpha1.FenceMachine, told str
 	return nil
 }
 
-// verifiable says whether there is anything to identify a machine by. It is asked before anybody else is.
+// verifiable reports whether there is anything to identify a machine by. It is asked before anybody else is.
 func verifiable(identity v1alpha1.FenceIdentity, m v1alpha1.FenceMachine) error {
 	if identity != v1alpha1.IdentityConfigured && fencing.MachineKey(m.SystemUUID) == "" {
 		return fmt.Errorf("the machine has no systemUUID of its own (%q) to be verified by: if the list of machines is to be trusted, say identity: Configured", m.SystemUUID)

@@ -13,5 +13,5 @@
 //   - What is not exactly off is not off. An answer that could not be had, or read to its end, or understood, is an error and PowerUnknown.
 //   - Where identity is to be verified, the machine is identified before anything is sent to it, and again with each reading.
 //   - Whoever answers is not trusted with anything but the answer: it can't lead credentials to another host, have an unbounded answer read, or outlast the context.
-//   - Secrets are read anew for each call, so that they can be changed at any time, and stand in no error.
+//   - Secrets are read again for each call, so that they can be changed at any time, and stand in no error.
 package agents

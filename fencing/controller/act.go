@@ -174,7 +174,7 @@ func (f *Fencer) confirmOff(ctx context.Context, a fencing.ConfirmOff) error {
 	return f.patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.Node.Name}}, a.Node.UID, guard.AnnotationConfirmOff, a.Value)
 }
 
-// asConfirmed says whether the node's last sign of life is still the one that was to be confirmed.
+// asConfirmed reports whether the node's last sign of life is still the one that was to be confirmed.
 func (f *Fencer) asConfirmed(ctx context.Context, a fencing.ConfirmOff) bool {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -256,7 +256,7 @@ func (f *Fencer) retire(ctx context.Context, log logr.Logger, facts fencing.Fact
 	return errors.Join(errs...)
 }
 
-// lift has the storage given back to machines that have booted anew.
+// lift has the storage given back to machines that have booted again.
 func (f *Fencer) lift(ctx context.Context, log logr.Logger, facts fencing.Facts) error {
 	var errs []error
 	lifts, waiting := fencing.Lifts(facts)

@@ -13,7 +13,7 @@ import (
 	"github.com/podgrace/podgrace/fencing/agents"
 )
 
-// LiveAgents gives agents as their FenceAgents and Secrets are now, read from the API server itself: a password that was changed, and an agent that was made anew, count at
+// LiveAgents gives agents as their FenceAgents and Secrets are now, read from the API server itself: a password that was changed, and an agent that was recreated, count at
 // once.
 type LiveAgents struct {
 	Live client.Reader

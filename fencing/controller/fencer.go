@@ -179,7 +179,7 @@ func (f *Fencer) now() fencing.Moment {
 	return fencing.Moment{Led: now.Sub(*f.began.Load()), Wall: now}
 }
 
-// round looks, decides and acts once. It says whether something is being fenced.
+// round looks, decides and acts once. It reports whether something is being fenced.
 func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGroup) (busy bool, err error) {
 	var errs []error
 	f.look(log)

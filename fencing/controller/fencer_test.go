@@ -317,7 +317,7 @@ func TestPodsThatCantBeConfirmed(t *testing.T) {
 	}
 }
 
-// An agent that was made anew since the fence was decided is not called.
+// An agent that was recreated since the fence was decided is not called.
 func TestLiveAgents(t *testing.T) {
 	agent := &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "rack", UID: "new"}, Spec: v1alpha1.FenceAgentSpec{Type: v1alpha1.AgentManual}}
 	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(agent).Build()

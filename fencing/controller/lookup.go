@@ -144,7 +144,7 @@ type lastRead struct {
 
 // takeTurns chooses which of the silent nodes are read live in this round: those that were not for longest, then those that are silent for longest. Many may be silent for weeks
 // with nothing to be done about them, and one falls silent on which somebody's pod waits. Of the others it is known what was read of them last, and nothing more: a Fence
-// that is made by that is judged anew by what is read then.
+// that is made by that is judged again by what is read then.
 func (f *Fencer) takeTurns(silent []*fencing.Node, names map[string]bool) {
 	slices.SortStableFunc(silent, func(a, b *fencing.Node) int {
 		return cmp.Or(cmp.Compare(f.read[a.UID].at, f.read[b.UID].at), cmp.Compare(b.Silent, a.Silent))

@@ -119,7 +119,7 @@ func listNodes(ctx context.Context, cache client.Reader) ([]fencing.Node, error)
 	return all, nil
 }
 
-// taken says whether storage was taken away, or may have been: also by an agent that is there no more, whose NetworkFences are.
+// taken reports whether storage was taken away, or may have been: also by an agent that is there no more, whose NetworkFences are.
 func taken(facts *fencing.Facts) bool {
 	return slices.ContainsFunc(facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Spec.Class == v1alpha1.EvidenceStorageRevoked }) ||
 		slices.ContainsFunc(facts.Fences, func(x v1alpha1.Fence) bool { return fencing.TakesStorage(x.Status.Target) })

@@ -32,7 +32,7 @@ type Folder struct {
 	// Enter is asked before what is in a folder is looked at, and returns what to do after it; nil: the folder is passed over. It may be nil
 	// itself: all folders are looked into.
 	Enter func(dir string) (leave func())
-	// Excludes says whether a file or folder is passed over. It may be nil: none is.
+	// Excludes reports whether a file or folder is passed over. It may be nil: none is.
 	Excludes func(path string, folder bool) bool
 
 	// seen folders by their real path: symbolic links may form loops, or lead to one folder by 2^n ways.
@@ -117,7 +117,7 @@ func (f *Folder) excludes(path string, folder bool) bool {
 	return f.Excludes != nil && f.Excludes(path, folder)
 }
 
-// HasEnding says whether a file has one of the endings.
+// HasEnding reports whether a file has one of the endings.
 func HasEnding(path string, endings ...string) bool {
 	return slices.Contains(endings, strings.ToLower(filepath.Ext(path)))
 }

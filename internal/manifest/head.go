@@ -89,7 +89,7 @@ func (h *head) itemKind() (string, bool) {
 	return kind, ok && kind != ""
 }
 
-// isList says whether an object without an array of items is a list nevertheless: an empty one.
+// isList reports whether an object without an array of items is a list nevertheless: an empty one.
 func (h *head) isList() bool { return strings.HasSuffix(h.kind, "List") }
 
 // give hands an object on, or what is wrong with it.

@@ -94,7 +94,7 @@ func (d *jsonDocument) dropTo(at int) {
 	d.dropped += int64(at)
 }
 
-// isYAML says whether what is no JSON is YAML all the same, such as a flow mapping with quoted keys; as kubectl does it. Nothing
+// isYAML reports whether what is no JSON is YAML all the same, such as a flow mapping with quoted keys; as kubectl does it. Nothing
 // of it may have been given yet.
 func (d *jsonDocument) isYAML() bool {
 	if d.onlyJSON || d.named() || d.dropped > 0 || len(d.buf) > maxProbe {
@@ -126,7 +126,7 @@ func (d *jsonDocument) explain(err error, line, at int) (int, string, string) {
 	return d.lineAt(d.space(at)), "%s", "JSON: " + err.Error() + rest
 }
 
-// comment says whether a comment of JavaScript begins at an offset, or before it.
+// comment reports whether a comment of JavaScript begins at an offset, or before it.
 func (d *jsonDocument) comment(at int) bool {
 	around := d.buf[max(at-1, 0):min(at+2, len(d.buf))]
 	return bytes.Contains(around, []byte("//")) || bytes.Contains(around, []byte("/*"))

@@ -271,7 +271,7 @@ func (r *Reader) settle(mentions bool) {
 	}
 }
 
-// wants says whether objects of a kind are to be given.
+// wants reports whether objects of a kind are to be given.
 func (r *Reader) wants(kind string) bool { return len(r.Kinds) == 0 || slices.Contains(r.Kinds, kind) }
 
 // finish tells how many errors were not told.

@@ -111,7 +111,7 @@ func (d *jsonDocument) nextItem(at int, any bool) (int, bool) {
 	}
 }
 
-// isSpace says whether a byte is white space of JSON (RFC 8259, 2).
+// isSpace reports whether a byte is white space of JSON (RFC 8259, 2).
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
 // skimmer finds the end of an object (RFC 8259), and its head. It stops, with at before the end of the text, at what is wrong, and at what is

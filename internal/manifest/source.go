@@ -47,7 +47,7 @@ func (s *source) more() bool {
 // apiVersion is a word that each manifest has.
 const apiVersion = "apiVersion"
 
-// has says whether there are n bytes, and reads them.
+// has reports whether there are n bytes, and reads them.
 func (s *source) has(n int) bool {
 	for len(s.buf) < n {
 		if !s.more() {
@@ -57,7 +57,7 @@ func (s *source) has(n int) bool {
 	return true
 }
 
-// starts says whether the rest of the file starts so.
+// starts reports whether the rest of the file starts so.
 func (s *source) starts(prefix string) bool {
 	return s.has(len(prefix)) && string(s.buf[:len(prefix)]) == prefix
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// splitter makes documents of a stream. Each document is looked at anew: YAML and JSON may follow each other.
+// splitter makes documents of a stream. Each document is looked at again: YAML and JSON may follow each other.
 type splitter struct {
 	source
 	sink  *Reader
@@ -117,7 +117,7 @@ func (s *splitter) space(from int) int {
 	return from
 }
 
-// isMarker says whether the file goes on with --- or ... as YAML has them: at the start of a line, and a word of its own.
+// isMarker reports whether the file goes on with --- or ... as YAML has them: at the start of a line, and a word of its own.
 func (s *splitter) isMarker(marker string) bool {
 	return s.starts(marker) && (!s.has(len(marker)+1) || isMarker(s.buf[:len(marker)+1], marker))
 }
@@ -127,13 +127,13 @@ func isMarker(line []byte, marker string) bool {
 	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
 }
 
-// bareLine says whether nothing but a comment follows the marker.
+// bareLine reports whether nothing but a comment follows the marker.
 func (s *splitter) bareLine() bool {
 	n := s.blank(len("---"))
 	return !s.has(n+1) || s.buf[n] == '\n' || s.buf[n] == '#' && n > len("---")
 }
 
-// looksLikeJSON says whether at an offset there is a JSON value and no flow mapping of YAML, whose keys are rarely quoted. A comment of JavaScript is
+// looksLikeJSON reports whether at an offset there is a JSON value and no flow mapping of YAML, whose keys are rarely quoted. A comment of JavaScript is
 // neither's, and the words of a JSON parser are the plainer ones.
 func (s *splitter) looksLikeJSON(n int) bool {
 	if s.buf[n] != '{' && s.buf[n] != '[' {
@@ -147,7 +147,7 @@ func (s *splitter) looksLikeJSON(n int) bool {
 	return s.buf[n] == '"' || s.buf[n] == '/' || s.buf[n] == open+2 || open == '[' && (s.buf[n] == '{' || s.buf[n] == '[')
 }
 
-// named says whether the file is JSON by its name, and never YAML.
+// named reports whether the file is JSON by its name, and never YAML.
 func (s *splitter) named() bool {
 	return slices.Contains([]string{".json", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(s.sink.File)))
 }

@@ -39,7 +39,7 @@ func readYAML(text []byte, line, limit int, out *Reader) {
 	d.each()
 }
 
-// plainMapping says whether a document is one mapping in block style, which begins at a line from 0, and has neither aliases nor line breaks
+// plainMapping reports whether a document is one mapping in block style, which begins at a line from 0, and has neither aliases nor line breaks
 // that only YAML knows. Of any other, kubectl's library may read a part and be silent about the rest.
 func plainMapping(text []byte) (line int, plain bool) {
 	if bytes.IndexByte(text, '*') >= 0 && bytes.IndexByte(text, '&') >= 0 || bytes.Count(text, []byte("\r")) != bytes.Count(text, []byte("\r\n")) ||
@@ -114,7 +114,7 @@ func toJSON(text []byte, convert func([]byte) ([]byte, error)) (raw []byte, err 
 	return raw, nil
 }
 
-// isNull says whether a document is empty; kubectl passes over one that says null, too.
+// isNull reports whether a document is empty; kubectl passes over one that says null, too.
 func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Style == 0 && slices.Contains([]string{"", "~", "null"}, n.Value)
 }

@@ -68,7 +68,7 @@ const unrendered = " (a template that was not rendered?)"
 // templateLine is one that begins with something that a template engine fills in, or whose value does (Go's templates, Jinja).
 var templateLine = regexp.MustCompile(`^\s*(?:- +)?(?:[^\s:#]+:\s+)?\{[{%]`)
 
-// isTemplate says whether the text can't be read because it is a template. The parser's lines are not exact.
+// isTemplate reports whether the text can't be read because it is a template. The parser's lines are not exact.
 func isTemplate(text []byte, line int) bool {
 	return templateLine.Match(nth(text, line-1)) || templateLine.Match(nth(text, line)) || templateLine.Match(nth(text, line+1))
 }

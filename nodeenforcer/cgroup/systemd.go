@@ -135,7 +135,7 @@ func (s *Systemd) writeRun(ctx context.Context, cgroup, unit string, files []Fil
 		return differed, nil
 	})
 	if err == nil && missing != "" {
-		_, err = s.Tree.Write(ctx, cgroup, []File{{Name: missing}}) // says whether the file alone is missing
+		_, err = s.Tree.Write(ctx, cgroup, []File{{Name: missing}}) // reports whether the file alone is missing
 	}
 	return written, err
 }

@@ -19,11 +19,11 @@ type Options struct {
 	PageSize int64
 	// BelowUsage allows a memory limit below the current usage: the kernel then reclaims, throttles or kills.
 	BelowUsage bool
-	// GivenUp says whether a file is given up, because another writer keeps reverting it (Rivals.GivenUp). nil: none.
+	// GivenUp reports whether a file is given up, because another writer keeps reverting it (Rivals.GivenUp). nil: none.
 	GivenUp func(path, file string) bool
-	// Resized says whether the kubelet may have written a pod's files since they were last looked at, by a resize: Rivals does not count that. nil: none.
+	// Resized reports whether the kubelet may have written a pod's files since they were last looked at, by a resize: Rivals does not count that. nil: none.
 	Resized func(types.NamespacedName) bool
-	// Fresh says whether a difference is held back, because the file's owner may be about to write it (Settling.Fresh). nil: none.
+	// Fresh reports whether a difference is held back, because the file's owner may be about to write it (Settling.Fresh). nil: none.
 	Fresh func(Drift) bool
 }
 
@@ -163,7 +163,7 @@ func underUsage(should cgroupfile.Value, usage int64) (Why, string) {
 	}
 }
 
-// usageBound says whether a limit is on what Observed.MemoryUsage measures. (Usage with swap is at least as much.)
+// usageBound reports whether a limit is on what Observed.MemoryUsage measures. (Usage with swap is at least as much.)
 func usageBound(file string) bool {
 	switch file {
 	case "memory.max", "memory.high", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes":

@@ -135,7 +135,7 @@ func number(o drift.Observed, file string) (float64, bool) {
 	}
 }
 
-// more says whether a group has more than one above it, of one file.
+// more reports whether a group has more than one above it, of one file.
 func more(have drift.Have, child, above, file string) bool {
 	if file == "cpuset.cpus" {
 		a, errA := cpuset.Parse(have[child].Files[file])

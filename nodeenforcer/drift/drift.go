@@ -102,7 +102,7 @@ func (d Drift) String() string {
 	return text
 }
 
-// Writes says whether a mode writes files of this owner: Observe writes none, Tune those that nobody else writes, Repair all. An unknown mode
+// Writes reports whether a mode writes files of this owner: Observe writes none, Tune those that nobody else writes, Repair all. An unknown mode
 // writes none.
 func Writes(mode v1alpha1.NodeMode, owner plan.Owner) bool {
 	switch mode {

@@ -10,7 +10,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// DependsOn says whether an operation must not be performed because an earlier one failed: otherwise a group would have more than one of its
+// DependsOn reports whether an operation must not be performed because an earlier one failed: otherwise a group would have more than one of its
 // ancestors, although it had not before and is not planned to. A limit or protection that was not raised holds back the same file of all
 // descendants; one that was not lowered, that of all ancestors. Within the same group it holds back all other limits and protections of the
 // controller: memory.min must not exceed memory.max. Weights depend on nothing.
@@ -309,7 +309,7 @@ func (m *model) tooLarge(group, above, key string, bound cgroupfile.Value) strin
 	return ""
 }
 
-// excused says whether a group had more than one above it before, or has by the plan.
+// excused reports whether a group had more than one above it before, or has by the plan.
 func (m *model) excused(group, above, key string) bool {
 	for _, at := range []look{m.before, m.after} {
 		v, ok := m.value(at, group, key)

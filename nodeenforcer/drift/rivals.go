@@ -54,7 +54,7 @@ func NewRivals(limit int, window time.Duration) *Rivals {
 	return &Rivals{limit: max(limit, 1), window: window, files: map[rivalKey]*rival{}}
 }
 
-// GivenUp says whether a file is given up; for Options.
+// GivenUp reports whether a file is given up; for Options.
 func (r *Rivals) GivenUp(path, file string) bool {
 	known := r.files[rivalKey{path, file}]
 	return known != nil && known.givenUp
@@ -154,7 +154,7 @@ func (r *Rivals) observe(now time.Time, processes bool, resized func(types.Names
 	return out
 }
 
-// reverted counts a revert, once for each time that the file was written, and says whether the file is given up by it.
+// reverted counts a revert, once for each time that the file was written, and reports whether the file is given up by it.
 func (r *Rivals) reverted(known *rival, now time.Time) bool {
 	if !known.pending {
 		return false
@@ -166,7 +166,7 @@ func (r *Rivals) reverted(known *rival, now time.Time) bool {
 	return known.givenUp
 }
 
-// means says whether two contents are the same to the kernel.
+// means reports whether two contents are the same to the kernel.
 func means(file, a, b string, page int64) bool {
 	if a == b {
 		return true

@@ -104,7 +104,7 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, work func(typ
 	return held, again
 }
 
-// Fresh says whether a difference was found too short a time ago to be repaired; for Options.
+// Fresh reports whether a difference was found too short a time ago to be repaired; for Options.
 func (s *Settling) Fresh(d Drift) bool {
 	if d.Owner == plan.Nobody && s.workOn(d) == Settled {
 		return false
@@ -120,7 +120,7 @@ func (s *Settling) workOn(d Drift) Work {
 	return s.work(d.Pod)
 }
 
-// untimed says whether a difference is held back for as long as the kubelet is at work.
+// untimed reports whether a difference is held back for as long as the kubelet is at work.
 func (s *Settling) untimed(d Drift) bool {
 	work := s.workOn(d)
 	return work == Creating || work == Resizing && d.Owner != plan.Nobody

@@ -98,7 +98,7 @@ type chooser struct {
 
 func (c *chooser) stalls() bool { return c.need.Signal == v1alpha1.SignalMemoryStall }
 
-// enough says whether no further victim is needed.
+// enough reports whether no further victim is needed.
 func (c *chooser) enough() bool {
 	if c.stalls() {
 		return c.waiting || len(c.out.Victims) > 0

@@ -36,7 +36,7 @@ const (
 	releaseTime = 2 * time.Minute
 )
 
-// disk says whether a signal is about a file system. Only the kubelet knows how much of one each pod uses.
+// disk reports whether a signal is about a file system. Only the kubelet knows how much of one each pod uses.
 func disk(signal v1alpha1.EvictionSignal) bool {
 	switch signal {
 	case v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalNodeFsInodesFree, v1alpha1.SignalImageFsAvailable, v1alpha1.SignalImageFsInodesFree:
@@ -56,7 +56,7 @@ func (e *Evictor) resource(signal v1alpha1.EvictionSignal) v1alpha1.EvictionSign
 	return signal
 }
 
-// outdated says whether to wait for fresh statistics of the kubelet before anything is evicted. That is so if one victim is not enough and
+// outdated reports whether to wait for fresh statistics of the kubelet before anything is evicted. That is so if one victim is not enough and
 // a candidate was measured before the threshold was met: the pod that fills the disk may look small in stale statistics, and others
 // would be evicted in its place. The wait is bounded by diskStatsAge, so that a volume which can't be measured does not block evictions.
 func outdated(met shortage, choice eviction.Choice, candidates []eviction.Candidate, now time.Time) bool {
@@ -175,7 +175,7 @@ func (a diskAnswer) usage(signal v1alpha1.EvictionSignal) usage {
 	}
 }
 
-// sameDisk says whether two folders are on one file system.
+// sameDisk reports whether two folders are on one file system.
 func sameDisk(a, b string) (bool, error) {
 	var devices []uint64
 	for _, path := range []string{a, b} {

@@ -25,7 +25,7 @@ import (
 // take longer than that to end.
 const pause = 250 * time.Millisecond
 
-// due says whether to read the pods' usage again, and remembers when that was.
+// due reports whether to read the pods' usage again, and remembers when that was.
 func (e *Evictor) due(met shortage) bool {
 	now, least := e.Clock.Now(), pause
 	switch {
@@ -218,7 +218,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 	return free, flying
 }
 
-// spared says whether a pod is neither evicted nor about to free anything. A critical pod that somebody has deleted frees what it used like any other; of a static pod only
+// spared reports whether a pod is neither evicted nor about to free anything. A critical pod that somebody has deleted frees what it used like any other; of a static pod only
 // the mirror was deleted, and the kubelet makes another one (pkg/kubelet/kubelet.go tryReconcileMirrorPods, 1.36.3).
 func (e *Evictor) spared(pod *corev1.Pod, met shortage) bool {
 	if eviction.Exempt(pod) == "" {
@@ -228,7 +228,7 @@ func (e *Evictor) spared(pod *corev1.Pod, met shortage) bool {
 	return mirror || graceperiod.Finished(pod) || met.Signal == v1alpha1.SignalMemoryStall || !e.leaving(pod, met.Kind)
 }
 
-// leaving says whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction of that kind. One that takes
+// leaving reports whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction of that kind. One that takes
 // longer is a candidate like any other, and one that should have ended as well. Deletions set deletionTimestamp to the end of the grace period
 // (apimachinery pkg/apis/meta/v1 ObjectMeta); a clock that is wrong makes it a candidate.
 func (e *Evictor) leaving(pod *corev1.Pod, kind eviction.Kind) bool {
@@ -241,7 +241,7 @@ func (e *Evictor) leaving(pod *corev1.Pod, kind eviction.Kind) bool {
 	return left > 0 && left <= terminate.Longest(pod, eviction.Grace(pod, kind, e.policy))
 }
 
-// overdue says whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being
+// overdue reports whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being
 // stopped. One that the API server took late is waited for from the deletion on: now is the pod as it is known.
 func (e *Evictor) overdue(s terminate.VictimStatus, now *corev1.Pod, disk bool) bool {
 	return s.Refused || e.asked[s.Pod.UID].overdue(e.Clock.Now(), disk, s.Dying) && !s.Stopping && !e.leaving(now, s.Kind)

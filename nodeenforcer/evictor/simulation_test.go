@@ -342,7 +342,7 @@ func (s *simulation) calm() {
 	}
 }
 
-// relieved says whether there is enough memory, or nobody who could be evicted: not even all together would be enough, and none of them frees his share.
+// relieved reports whether there is enough memory, or nobody who could be evicted: not even all together would be enough, and none of them frees his share.
 func (s *simulation) relieved() bool {
 	missing, all := hardAt+reclaim-(capacity-s.used()), int64(0)
 	for _, p := range s.pods {

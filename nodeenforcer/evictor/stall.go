@@ -36,7 +36,7 @@ type stall struct {
 	waited map[types.UID]time.Duration
 }
 
-// stalls says whether processes wait for memory longer than the policy allows, and pods of the node are among them; nil: it is not known.
+// stalls reports whether processes wait for memory longer than the policy allows, and pods of the node are among them; nil: it is not known.
 func (e *Evictor) stalls(state state.State) (*bool, error) {
 	want := e.thresholds.Stall
 	if want == nil || !e.trigger.Armed() {
@@ -69,7 +69,7 @@ func (e *Evictor) stalls(state state.State) (*bool, error) {
 	return new(pressure.OfPods(step.Waited, maps.Values(e.stall.waited))), nil
 }
 
-// stopping says whether a victim of a hard eviction is being stopped, and still waited for.
+// stopping reports whether a victim of a hard eviction is being stopped, and still waited for.
 func (e *Evictor) stopping(state state.State) bool {
 	for _, s := range e.Terminator.Victims() {
 		now := &corev1.Pod{} // the API server has it no more

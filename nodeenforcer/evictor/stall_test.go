@@ -76,7 +76,7 @@ func (s *stage) waits(p *corev1.Pod, d time.Duration) {
 	s.proc("pressure/memory", pressure(""))
 }
 
-// free says whether the node has free memory.
+// free reports whether the node has free memory.
 func (s *stage) free(free bool) {
 	pages := map[bool]int{true: 1 << 20, false: 1000}
 	s.proc("zoneinfo", fmt.Sprintf("Node 0, zone   Normal\n        high     5000\n        managed  2097152\n        protection: (0, 0)\n      nr_free_pages %d\n", pages[free]))
@@ -283,7 +283,7 @@ func TestEvictorStallIsOfWhoWaits(t *testing.T) {
 	}
 }
 
-// The trigger is on the whole node's stall on memory, and as the policy has it: armed anew when the policy changes, gone with it.
+// The trigger is on the whole node's stall on memory, and as the policy has it: armed again when the policy changes, gone with it.
 func TestEvictorArmsTheTrigger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, onStall("", 150*time.Millisecond))

@@ -45,7 +45,7 @@ type builder struct {
 	bounds  enforcement.Bounds
 	set     settings
 	members []*member
-	// protects says whether Podgrace protects memory here; sum and burstable are what it protects.
+	// protects reports whether Podgrace protects memory here; sum and burstable are what it protects.
 	protects       bool
 	sum, burstable protected
 	reserved       *reserved
@@ -114,7 +114,7 @@ func withDefaults(n Node) Node {
 	return n
 }
 
-// rooted says whether the kubelet has a tree that is known, and where.
+// rooted reports whether the kubelet has a tree that is known, and where.
 func (b *builder) rooted() bool {
 	if why := kube.TooOld("the kubelet", b.node.KubeletVersion); why != "" {
 		b.unusableNode("nothing is planned: %s", why)

@@ -172,7 +172,7 @@ func podQuota(b *builder, m *member) []value {
 	}
 }
 
-// hasQuota says whether it is known that the pod's CPU time is limited.
+// hasQuota reports whether it is known that the pod's CPU time is limited.
 func (b *builder) hasQuota(m *member) bool {
 	exclusive, ok := b.podExclusive(m)
 	return ok && b.set.quota && !exclusive && m.limits.Cpu().MilliValue() > 0

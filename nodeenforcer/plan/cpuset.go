@@ -63,7 +63,7 @@ func containerCPUs(b *builder, m *member, c *container) []value {
 	return []value{{file: "cpuset.cpus", why: Always, want: list}}
 }
 
-// containerExclusive says whether a container has CPUs of its own, and whether that is known.
+// containerExclusive reports whether a container has CPUs of its own, and whether that is known.
 func (b *builder) containerExclusive(m *member, c *container) (exclusive, known bool) {
 	if !b.set.exclusive.matters {
 		return false, true
@@ -74,7 +74,7 @@ func (b *builder) containerExclusive(m *member, c *container) (exclusive, known 
 	return b.isolated(m, c.spec), true
 }
 
-// podExclusive says whether a pod has containers with CPUs of their own (pkg/kubelet/cm/container_manager_linux.go
+// podExclusive reports whether a pod has containers with CPUs of their own (pkg/kubelet/cm/container_manager_linux.go
 // PodHasExclusiveCPUs, 1.36.3): any, or, of a pod with resources of its own and behind PodLevelResourceManagers, all.
 func (b *builder) podExclusive(m *member) (exclusive, known bool) {
 	if !b.set.exclusive.matters {

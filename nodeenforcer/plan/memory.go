@@ -198,7 +198,7 @@ func podThrottle(b *builder, m *member) []value {
 	return []value{{file: "memory.high", why: MemoryQoS, want: b.node.memoryBytes(high)}}
 }
 
-// podThrottled says whether the kubelet throttles pods as a whole, and this one.
+// podThrottled reports whether the kubelet throttles pods as a whole, and this one.
 func (s *settings) podThrottled(pod *corev1.Pod) bool {
 	return s.throttle != 0 && s.newMemoryQoS && s.podLevel && resourcehelper.IsPodLevelResourcesSet(pod)
 }

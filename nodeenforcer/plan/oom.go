@@ -127,7 +127,7 @@ func (b *builder) oomBands() map[int32]band {
 	return bands
 }
 
-// ranked says whether a pod is of the class that has an order.
+// ranked reports whether a pod is of the class that has an order.
 func (m *member) ranked() bool {
 	return m.class == corev1.PodQOSBurstable && !nodeCritical(m.pod)
 }

@@ -99,7 +99,7 @@ func containerName(d Driver, containerID string) (string, error) {
 	}
 }
 
-// plainName says whether a string has only letters, digits and the others, and is not too long. What comes from outside becomes
+// plainName reports whether a string has only letters, digits and the others, and is not too long. What comes from outside becomes
 // part of a path only then.
 func plainName(s, others string) bool {
 	if s == "" || len(s) > maxName {
@@ -126,7 +126,7 @@ func kubeletUID(pod *corev1.Pod) string {
 	return string(pod.UID)
 }
 
-// IsMirror says whether a pod of the API stands for a static pod. Anybody may write the annotation, so the owner counts too: the
+// IsMirror reports whether a pod of the API stands for a static pod. Anybody may write the annotation, so the owner counts too: the
 // kubelet makes its Node the controller of a mirror pod.
 func IsMirror(pod *corev1.Pod) bool {
 	if _, annotated := pod.Annotations[corev1.MirrorPodAnnotationKey]; !annotated {

@@ -25,7 +25,7 @@ type member struct {
 	uid   string // the kubelet's
 	class corev1.PodQOSClass
 	path  string // empty: its cgroup can't be named
-	// requests and limits of the allocated pod, with overhead; limited says whether a limit holds for all of it.
+	// requests and limits of the allocated pod, with overhead; limited reports whether a limit holds for all of it.
 	requests, limits          corev1.ResourceList
 	cpuLimited, memoryLimited bool
 	// specRequests are by the spec, which is what the QoS levels are made from: of cpu, and always with those of the pod itself.
@@ -254,13 +254,13 @@ func Allocated(pod *corev1.Pod) *corev1.Pod {
 	return changed
 }
 
-// awaitsResize says whether the kubelet has not accepted what the spec says: it refused it, put it off, or has not seen it yet.
+// awaitsResize reports whether the kubelet has not accepted what the spec says: it refused it, put it off, or has not seen it yet.
 func awaitsResize(pod *corev1.Pod) bool {
 	_, pending := resizeCondition(pod, corev1.PodResizePending)
 	return pending || unobserved(pod)
 }
 
-// Resizing says whether the kubelet resizes a pod in place, or may at any moment: it is at it, has put it off, or the spec has changed and
+// Resizing reports whether the kubelet resizes a pod in place, or may at any moment: it is at it, has put it off, or the spec has changed and
 // it has not told what it makes of that. What it refused (Infeasible) it tries again with another spec only
 // (pkg/kubelet/allocation/allocation_manager.go retryPendingResizes, 1.36.3).
 func Resizing(pod *corev1.Pod) bool {

@@ -82,7 +82,7 @@ func (b *builder) noteForeignProtection() {
 	}
 }
 
-// kubeletDoes says whether the kubelet gives a pod the protection that it asks for.
+// kubeletDoes reports whether the kubelet gives a pod the protection that it asks for.
 func (b *builder) kubeletDoes(asked v1alpha1.MemoryProtection, class corev1.PodQOSClass) bool {
 	given := v1alpha1.NodeMemoryProtectionNone
 	if b.set.protector == enforcement.ProtectorKubelet {
@@ -129,7 +129,7 @@ func (b *builder) degree(m *member) (degree v1alpha1.MemoryProtection, given boo
 	return degree, true
 }
 
-// protects says whether a degree keeps anything.
+// protects reports whether a degree keeps anything.
 func protects(p v1alpha1.MemoryProtection) bool {
 	return p == v1alpha1.MemoryProtectionLow || p == v1alpha1.MemoryProtectionMin
 }
@@ -175,7 +175,7 @@ func (b *builder) both(p protected) []value {
 	return []value{{file: fileMin, why: Asked, want: b.node.memoryBytes(p.min)}, {file: fileLow, why: Asked, want: b.node.memoryBytes(p.low)}}
 }
 
-// theirs says whether the kubelet writes the files of protection each minute.
+// theirs reports whether the kubelet writes the files of protection each minute.
 func (s *settings) theirs() bool {
 	return s.protector == enforcement.ProtectorKubelet || s.protector == enforcement.ProtectorReset
 }

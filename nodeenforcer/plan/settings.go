@@ -31,7 +31,7 @@ const (
 // settings are what the kubelet's configuration means, with its defaults (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.36.3).
 type settings struct {
 	root cgroupName
-	// quota says whether cpu limits become quotas; period in microseconds.
+	// quota reports whether cpu limits become quotas; period in microseconds.
 	quota  bool
 	period int64
 	// allocatable is the capacity without reservations; limits is that or, where it is not enforced, the capacity.
@@ -167,7 +167,7 @@ var gates = []gate{
 	{gateCFSQuotaPeriod, never, 36, 36},
 }
 
-// enabled says whether a feature gate of the kubelet is on: as its configuration says, by name, then by stage, else by default.
+// enabled reports whether a feature gate of the kubelet is on: as its configuration says, by name, then by stage, else by default.
 func (n Node) enabled(name string) bool {
 	var set map[string]bool
 	if n.Kubelet != nil {

@@ -36,7 +36,7 @@ type Disk struct {
 }
 
 // doubtful is how long a file system is taken for the one that it was while what the kubelet says does not fit. One answer says little where a disk fills fast and the node is busy, which is
-// when it matters: the kubelet's numbers may then be older than recently, and it gives the same ones until it has measured anew.
+// when it matters: the kubelet's numbers may then be older than recently, and it gives the same ones until it has measured again.
 const doubtful = time.Minute
 
 // Disks are the kubelet's file systems: nodefs has its own folder, imagefs the container runtime's.
@@ -59,7 +59,7 @@ func (d *Disks) Of(signal v1alpha1.EvictionSignal) Disk {
 	return d.Image
 }
 
-// Located says whether both are known.
+// Located reports whether both are known.
 func (d *Disks) Located() bool { return d.Node.Err == nil && d.Image.Err == nil }
 
 // Locate finds the folders by which the kubelet's file systems are to be measured, by what the kubelet says of these; nil: it says nothing. A folder that
@@ -130,18 +130,18 @@ func size(bytes int64) string {
 // the right one by it would hardly be measured otherwise.
 const tolerance = 50
 
-// is says whether the folder is on the file system that the kubelet describes. Of some it counts no inodes.
+// is reports whether the folder is on the file system that the kubelet describes. Of some it counts no inodes.
 func (f Folder) is(told Room) bool {
 	return f.asLarge(told) && near(told.BytesLeft, f.Least.BytesLeft, f.Most.BytesLeft, told.Bytes) &&
 		(told.Inodes == 0 || near(told.InodesLeft, f.Least.InodesLeft, f.Most.InodesLeft, told.Inodes))
 }
 
-// asLarge says whether the folder is on a file system as large as the one that the kubelet describes.
+// asLarge reports whether the folder is on a file system as large as the one that the kubelet describes.
 func (f Folder) asLarge(told Room) bool {
 	return f.Err == nil && near(told.Bytes, f.Least.Bytes, f.Most.Bytes, told.Bytes)
 }
 
-// near says whether a value is between two others, give or take the tolerated part of a capacity.
+// near reports whether a value is between two others, give or take the tolerated part of a capacity.
 func near(value, least, most, capacity int64) bool {
 	slack := capacity / tolerance
 	return value >= least-slack && value <= most+slack

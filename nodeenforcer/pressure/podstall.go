@@ -49,7 +49,7 @@ func (p PodStall) Since(before PodStall, free bool) time.Duration {
 // podsShare: a stall is the pods' if they waited together for at least a quarter of the time for which the node did.
 const podsShare = 4
 
-// OfPods says whether pods that waited for so long are what the node waited for. If not, it is what runs beside them, or at limits of its own.
+// OfPods reports whether pods that waited for so long are what the node waited for. If not, it is what runs beside them, or at limits of its own.
 func OfPods(node time.Duration, pods iter.Seq[time.Duration]) bool {
 	together := time.Duration(0)
 	for waited := range pods {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// MemoryFree says whether the node has free memory, so that nobody waits for it but at a limit of cgroups: the kernel reclaims only where free
+// MemoryFree reports whether the node has free memory, so that nobody waits for it but at a limit of cgroups: the kernel reclaims only where free
 // pages fall to what it reserves, and then up to that (mm/page_alloc.c get_page_from_freelist, mm/vmscan.c balance_pgdat, Linux 6.12). Page cache
 // is not free memory: a node that reads its programs again and again stalls with plenty of it.
 func (s *Sensor) MemoryFree() (bool, error) {

@@ -115,7 +115,7 @@ func (t *StallTrigger) Fired() <-chan struct{} {
 	return t.watch.news
 }
 
-// Armed says whether a stall would be noticed. It is false once the wait for it failed: that nothing fires says nothing then.
+// Armed reports whether a stall would be noticed. It is false once the wait for it failed: that nothing fires says nothing then.
 func (t *StallTrigger) Armed() bool { return t.watch != nil && t.Err() == nil }
 
 // Err is why the wait for a stall failed; nil if it did not.
@@ -129,7 +129,7 @@ func (t *StallTrigger) Err() error {
 	return nil
 }
 
-// Take says whether it fired since the last time.
+// Take reports whether it fired since the last time.
 func (t *StallTrigger) Take() bool { return t.watch != nil && t.watch.fired.Swap(false) }
 
 // Close disarms it.

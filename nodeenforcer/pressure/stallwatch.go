@@ -27,7 +27,7 @@ type StallStep struct {
 	Waited time.Duration
 }
 
-// Step advances to now. total is what the kernel's sum of the time waited has come to, fired says whether the trigger fired since the last step,
+// Step advances to now. total is what the kernel's sum of the time waited has come to, fired reports whether the trigger fired since the last step,
 // and busy whether a victim of a hard eviction is being stopped: its containment makes it wait, and it may be all that the stall takes. Events
 // are dropped as long as that is so, and for a window after it.
 func (w StallWatch) Step(now time.Time, want Stall, total time.Duration, fired, busy bool) (StallWatch, StallStep) {
@@ -53,7 +53,7 @@ func (w StallWatch) Step(now time.Time, want Stall, total time.Duration, fired, 
 	return StallWatch{}, StallStep{}
 }
 
-// reached says whether waiting for so long within that time is a stall. Where a step came late it is the share of the time that counts.
+// reached reports whether waiting for so long within that time is a stall. Where a step came late it is the share of the time that counts.
 func (s Stall) reached(waited, within time.Duration) bool {
 	return waited.Seconds()*s.Window.Seconds() >= s.Stall.Seconds()*max(within, s.Window).Seconds()
 }
@@ -61,7 +61,7 @@ func (s Stall) reached(waited, within time.Duration) bool {
 // Busy is the watch from the moment on at which a hard eviction is asked for, however soon the victim has gone.
 func Busy() StallWatch { return StallWatch{busy: true} }
 
-// Watches says whether a watch runs, which takes a step soon.
+// Watches reports whether a watch runs, which takes a step soon.
 func (w StallWatch) Watches() bool { return !w.began.IsZero() }
 
 // Stalled is the sum of the time for which the node's processes have waited for memory, since it was booted.

@@ -105,7 +105,7 @@ type Met struct {
 	Unproved bool
 }
 
-// Step advances to now with what was measured. stall says whether there is a stall that goes on
+// Step advances to now with what was measured. stall reports whether there is a stall that goes on
 // (StallWatch); nil: unknown.
 func (s State) Step(now time.Time, thresholds Thresholds, signals Signals, stall *bool) (State, Verdict) {
 	st := &step{

@@ -207,7 +207,7 @@ func TestSoftGrace(t *testing.T) {
 	expect(t, n.after(2*time.Second).memory(150).step(), "memory.available waits since 2s, MemoryPressure, next 1s")
 	expect(t, n.after(time.Second-1).memory(150).step(), "memory.available waits since 2.999999999s, MemoryPressure, next 1ns")
 	expect(t, n.after(1).memory(299).step(), "memory.available hard=false need=1048588, MemoryPressure")
-	// A pause of one sample, and the grace period begins anew.
+	// A pause of one sample, and the grace period begins again.
 	expect(t, n.after(time.Second).memory(301).step(), "MemoryPressure, next 2s")
 	expect(t, n.after(time.Second).memory(299).step(), "memory.available waits since 0s, MemoryPressure, next 2s")
 	// Hard before soft, and the grace period goes on under it.

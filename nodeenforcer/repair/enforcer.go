@@ -35,7 +35,7 @@ type Enforcer struct {
 	Undo *ledger.Ledger
 	// Hold: the policy is not known yet, and nothing is restored.
 	Hold bool
-	// Contained says whether memory.high of a pod's cgroup is lowered at present because the pod is being evicted; nil: no pod's is.
+	// Contained reports whether memory.high of a pod's cgroup is lowered at present because the pod is being evicted; nil: no pod's is.
 	Contained func(path string) bool
 
 	versions map[types.NamespacedName]version // of the last full round
@@ -138,7 +138,7 @@ type version struct {
 	resizing             bool
 }
 
-// resized returns a function that says whether the kubelet may have resized a pod since the last full round, and notes what this one sees.
+// resized returns a function that reports whether the kubelet may have resized a pod since the last full round, and notes what this one sees.
 func (e *Enforcer) resized(pods []*corev1.Pod) func(types.NamespacedName) bool {
 	before := e.versions
 	e.versions = make(map[types.NamespacedName]version, len(pods))

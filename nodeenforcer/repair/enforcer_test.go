@@ -139,7 +139,7 @@ func TestRoundOfReservedCgroups(t *testing.T) {
 	}
 }
 
-// A partial round reads the groups that are planned anew and those above them, and no other.
+// A partial round reads the groups that are planned again and those above them, and no other.
 func TestPartialRound(t *testing.T) {
 	b := newBed(t, statetest.Pod("a", "cpu=100m"), statetest.Pod("b", "cpu=100m"), statetest.Pod("g", "cpu<1", "memory<1Gi")).make(statetest.AsPlanned)
 	w := b.watch()

@@ -318,7 +318,7 @@ func (b *bed) have() drift.Have {
 	return have
 }
 
-// Whatever is planned anew, partial rounds lead to the same cgroups as full ones.
+// Whatever is planned again, partial rounds lead to the same cgroups as full ones.
 func TestPartialRoundsAreEnough(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)

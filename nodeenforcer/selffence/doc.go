@@ -13,7 +13,7 @@
 //   - So the machine is gone D+3W after the last renewal, by its own clock: CLOCK_BOOTTIME, which goes on while the machine sleeps, and is slewed as CLOCK_MONOTONIC is. The fencer's may
 //     be slewed the other way (fencing, resetAfter).
 //   - The annotation podgrace.dev/self-fence says off, by the API server's word, before the watchdog is opened and before it is disarmed. As long as it says otherwise for this boot,
-//     the watchdog is armed as it says. It names the UID of the Node, so that a Node which somebody makes anew from what was saved of it says nothing.
+//     the watchdog is armed as it says. It names the UID of the Node, so that a Node which somebody recreates from what was saved of it says nothing.
 //   - The fencer reads the Node before its Lease, and counts the silence until it asked for them. So the Lease has each renewal by which a watchdog was armed that the Node says is armed; and
 //     where the silence is long enough the machine was gone before it was asked for, so that nothing it does can come between the two.
 //
@@ -23,7 +23,7 @@
 //     again, with RuntimeWatchdogSec; and at shutdown, for RebootWatchdogSec (10 min by default), while it ends the processes that are left.
 //   - What the kernel stops when it reboots (watchdog_stop_on_reboot) is stopped once all processes have ended. reboot -f ends none, and a driver that hangs then has them run on.
 //   - A timeout above what the hardware can the kernel bridges by a thread of its own, which runs before all others (watchdog_ping_work): that is not late by more than the fencer's margin.
-//   - The machine does not sleep. Drivers stop the watchdog then, and start it anew: the machine goes on for up to W when it wakes, whenever that is.
+//   - The machine does not sleep. Drivers stop the watchdog then, and start it again: the machine goes on for up to W when it wakes, whenever that is.
 //   - What the watchdog does is to reset the machine or to power it off, as firmware, hypervisor and driver were told.
 //
 // A watchdog that is paused with its machine, as that of a virtual machine is, breaks this as well: the machine goes on when it is continued, for up to W. The annotation says so, and the

@@ -24,7 +24,7 @@ func (e *Evidence) Learn(asked time.Duration, renewal string) {
 	e.asked, e.renewal, e.known = asked, renewal, true
 }
 
-// Within says whether the Lease is known to have been renewed within a time until now.
+// Within reports whether the Lease is known to have been renewed within a time until now.
 func (e *Evidence) Within(now, patience time.Duration) bool {
 	return e.proven && now >= e.stored && now-e.stored <= patience
 }

@@ -23,7 +23,7 @@ import (
 const (
 	// askEvery is how often the Lease is asked for, and how long an answer may take. A kubelet renews it every 10 s (pkg/kubelet/kubelet.go nodeLeaseRenewIntervalFraction, 1.36.3).
 	askEvery = 5 * time.Second
-	// lookEvery is how often it is looked whether the Node still says that the watchdog is armed: a Node that is made anew does not.
+	// lookEvery is how often it is looked whether the Node still says that the watchdog is armed: a Node that is recreated does not.
 	lookEvery = time.Minute
 	// unfitFor is how long a watchdog that is not there, or can't be used, is not tried again. Each time the Node is written.
 	unfitFor = time.Hour
@@ -151,7 +151,7 @@ func (f *Feeder) learn(ctx context.Context) {
 	f.evidence.Learn(asked, renewal)
 }
 
-// justified says whether the watchdog may be fed now.
+// justified reports whether the watchdog may be fed now.
 func (f *Feeder) justified() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -282,7 +282,7 @@ func (f *Feeder) look(ctx context.Context) {
 	}
 }
 
-// saysArmed says whether the watchdog of this boot is armed by the Node's word. Where this process has not opened it, another one armed it and ended: it must be opened to be disarmed.
+// saysArmed reports whether the watchdog of this boot is armed by the Node's word. Where this process has not opened it, another one armed it and ended: it must be opened to be disarmed.
 func (f *Feeder) saysArmed(node *corev1.Node) bool {
 	var says v1alpha1.SelfFence
 	err := json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationSelfFence]), &says)

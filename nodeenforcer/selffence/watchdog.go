@@ -171,7 +171,7 @@ func BootID(procRoot string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Pausable says whether the machine is a virtual one, or may be: only of x86 is known that a processor without the flag hypervisor has none.
+// Pausable reports whether the machine is a virtual one, or may be: only of x86 is known that a processor without the flag hypervisor has none.
 func Pausable(procRoot string) bool {
 	text, err := os.ReadFile(filepath.Join(procRoot, "cpuinfo"))
 	if err != nil {

@@ -91,7 +91,7 @@ func (a *smallAPI) change(o client.Object, kind string) {
 	a.news = make(chan struct{})
 }
 
-// install says whether a kind is installed.
+// install reports whether a kind is installed.
 func (a *smallAPI) install(path string, installed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -172,7 +172,7 @@ type Saving struct {
 	failed  bool
 }
 
-// Offer takes a state; changed says whether its plan differs from the last one's. Only a state from the API server is saved.
+// Offer takes a state; changed reports whether its plan differs from the last one's. Only a state from the API server is saved.
 func (s *Saving) Offer(state State, changed bool) {
 	if !state.Live || state.PolicyUnknown {
 		return

@@ -291,5 +291,5 @@ func (c *Cluster) answered(config *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.notify()
 }
 
-// guessed says whether the kubelet's defaults are assumed because it did not answer.
+// guessed reports whether the kubelet's defaults are assumed because it did not answer.
 func (c *Cluster) guessed() bool { return c.kubelet != nil && c.config == nil }

@@ -11,7 +11,7 @@ var Slim = slim
 // KnownPods is how many pods the API server has said so far.
 func (c *Cluster) KnownPods() int { return len(c.pods.GetStore().List()) }
 
-// Answered says whether the API server has said all.
+// Answered reports whether the API server has said all.
 func (c *Cluster) Answered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

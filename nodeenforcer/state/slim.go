@@ -229,7 +229,7 @@ func fold(p, small *corev1.Pod) {
 	small.Status.ContainerStatuses, small.Status.InitContainerStatuses, small.Status.EphemeralContainerStatuses = nil, nil, nil
 }
 
-// OnDisk says whether a pod can fill the node's disk through a volume (pkg/volume/util/util.go IsLocalEphemeralVolume, 1.36.3, has
+// OnDisk reports whether a pod can fill the node's disk through a volume (pkg/volume/util/util.go IsLocalEphemeralVolume, 1.36.3, has
 // the ConfigMaps as well, which nobody can fill).
 func OnDisk(v *corev1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault

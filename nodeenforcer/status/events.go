@@ -186,7 +186,7 @@ func (w *EventWriter) write(ctx context.Context, event *eventsv1.Event) error {
 	return fmt.Errorf("write event %s of %s %s: %w", event.Reason, event.Regarding.Kind, event.Regarding.Name, last)
 }
 
-// refused says whether a retry would be refused again.
+// refused reports whether a retry would be refused again.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {

@@ -50,7 +50,7 @@ type NodeStatus struct {
 	MemoryProtector enforcement.MemoryProtector
 }
 
-// apply updates a Node object, and says whether its spec and its status changed.
+// apply updates a Node object, and reports whether its spec and its status changed.
 func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) {
 	before := node.DeepCopy()
 	if !s.PressureUnknown {

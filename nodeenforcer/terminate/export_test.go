@@ -5,13 +5,13 @@ import "time"
 // Deadline is when the local sequence begins at the latest; 0: none.
 func (s *State) Deadline() time.Duration { return s.local.deadline }
 
-// Refused says whether it is let be.
+// Refused reports whether it is let be.
 func (s *State) Refused() bool { return s.phase == refused }
 
 // Looser is looser.
 var Looser = looser
 
-// Committed says whether a release would change nothing.
+// Committed reports whether a release would change nothing.
 func (s *State) Committed() bool { return s.committed() }
 
 // Call is the number of the last request.

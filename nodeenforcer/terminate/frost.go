@@ -28,7 +28,7 @@ const (
 	thawed // or never frozen: not again
 )
 
-// cold says whether the processes are stopped, or being stopped or let go.
+// cold reports whether the processes are stopped, or being stopped or let go.
 func (f *frost) cold() bool {
 	return f.stage == freezing || f.stage == frozen || f.stage == thawing
 }
@@ -36,7 +36,7 @@ func (f *frost) cold() bool {
 // thawTries is how often an eviction that ends tries to thaw the pod, before that is left to Recover.
 const thawTries = 3
 
-// freezable says whether the pod may be frozen: nobody may be stopping it. A request without an answer, or one on its way, may have been accepted.
+// freezable reports whether the pod may be frozen: nobody may be stopping it. A request without an answer, or one on its way, may have been accepted.
 func (s *State) freezable() bool {
 	return s.frost.stage == warm && s.freeze && !s.dying && !s.removed && !s.call.maybe && !s.call.inFlight && !s.local.begun
 }

@@ -144,7 +144,7 @@ func (s *State) turn(c *container) time.Duration {
 	return s.local.began + time.Duration(s.graceSeconds)*time.Second
 }
 
-// stopping says whether the local sequence is still within its time: a signal is being sent, or the last one was sent so recently that the
+// stopping reports whether the local sequence is still within its time: a signal is being sent, or the last one was sent so recently that the
 // process may still be freeing its memory (a gigabyte takes most of a second on a busy machine). Restarts by the kubelet do not extend it.
 func (s *State) stopping(now time.Duration) bool {
 	if !s.local.begun || s.local.restarts > 0 {

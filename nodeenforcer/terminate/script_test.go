@@ -17,7 +17,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// TestScripts runs the files in testdata: lines with ">" are events, the others what follows from them. UPDATE=1 writes them anew.
+// TestScripts runs the files in testdata: lines with ">" are events, the others what follows from them. UPDATE=1 writes them again.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

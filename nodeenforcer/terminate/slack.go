@@ -55,7 +55,7 @@ func room(left int64) int64 {
 	return stopNeed
 }
 
-// freezable says whether a pod may be frozen. One with a hook may not, of whatever kind: the hook runs in its containers, or has them do their work for some time yet, from the moment
+// freezable reports whether a pod may be frozen. One with a hook may not, of whatever kind: the hook runs in its containers, or has them do their work for some time yet, from the moment
 // that the kubelet knows of the deletion, and we may know of that later. Nor may one that somebody has deleted: it is being stopped.
 func freezable(pod *corev1.Pod) bool {
 	hook := func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }

@@ -56,7 +56,7 @@ const (
 // NewState is the state before the first request.
 func NewState(limits Limits) State { return State{limits: limits} }
 
-// Finished says whether there is nothing more to do.
+// Finished reports whether there is nothing more to do.
 func (s *State) Finished() bool { return s.phase == finished }
 
 // Wake is when Next must be called with a Tick, unless an event comes first; false: never.
@@ -243,7 +243,7 @@ func (Removed) learn(s *State, now time.Duration) []Action {
 	return nil
 }
 
-// committed says whether the eviction goes on though the pressure is over: the API server accepted it, or there is none, and the containers are being
+// committed reports whether the eviction goes on though the pressure is over: the API server accepted it, or there is none, and the containers are being
 // stopped here. One that answers, and does not accept, is as good as a pod that was never asked for.
 func (s *State) committed() bool { return s.dying || s.local.begun && !s.call.online }
 
@@ -255,7 +255,7 @@ func (Released) learn(s *State, _ time.Duration) []Action {
 	return nil
 }
 
-// awaits says whether nothing more is done for an eviction that is withdrawn, until it is known whether it was accepted.
+// awaits reports whether nothing more is done for an eviction that is withdrawn, until it is known whether it was accepted.
 func (s *State) awaits() bool { return s.withdrawn && !s.dying && !s.removed }
 
 func (Stopped) learn(s *State, _ time.Duration) []Action {

@@ -241,7 +241,7 @@ func (t *Terminator) thaw(ctx context.Context, path string) error {
 	return nil
 }
 
-// noted says whether the ledger has an entry already.
+// noted reports whether the ledger has an entry already.
 func (t *Terminator) noted(entry ledger.Entry) bool {
 	entries, _ := t.ledger.All() // what can't be read will be told by Put
 	return slices.Contains(entries, entry)

@@ -422,7 +422,7 @@ func TestRestoredAtLast(t *testing.T) {
 	})
 }
 
-// What was left contained and could not be restored is no limit of the pod's own: contained anew, it gets back what it had before all that. A victim's
+// What was left contained and could not be restored is no limit of the pod's own: contained again, it gets back what it had before all that. A victim's
 // limit is not restored meanwhile.
 func TestContainedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -242,7 +242,7 @@ func (v *victim) isSandbox(pids []int) bool {
 
 // mainProcess is the process that the runtime started as the container. Its parent is outside of the cgroup, as that of a process which somebody
 // had the runtime start there later (exec); so it is the oldest of these. Start times alone do not tell it from its children: they are in
-// ticks of 10 ms, and ids begin anew from the lowest.
+// ticks of 10 ms, and ids begin again from the lowest.
 func (v *victim) mainProcess(pids []int) (pid int, ok bool) {
 	var first Stat
 	all := sets.New(pids...)

@@ -113,7 +113,7 @@ func (stats) Signal(int, unix.Signal, func() (bool, error)) error { return nil }
 func (stats) OOMScoreAdj(int) (int, error)                        { return 0, nil }
 func (stats) Pending(int) (uint64, error)                         { return 0, nil }
 
-// The main process is the one that the runtime started first. Its child may be of the same tick, and of a lower id where ids have begun anew.
+// The main process is the one that the runtime started first. Its child may be of the same tick, and of a lower id where ids have begun again.
 func TestMainProcess(t *testing.T) {
 	const shim = 7
 	for name, tc := range map[string]struct {

@@ -128,7 +128,7 @@ func (w *world) note(e terminate.Event) {
 		hard := len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == eviction.Hard
 		anew := w.state.Refused() && w.now >= w.state.RefusedUntil()
 		if w.state.Refused() {
-			w.deadline = 0 // it begins anew
+			w.deadline = 0 // it begins again
 		}
 		switch {
 		case len(w.kinds) == 0 || e.Kind == eviction.Hard && !hard || anew && e.Kind == w.kinds[len(w.kinds)-1].Kind:

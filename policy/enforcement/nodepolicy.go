@@ -58,7 +58,7 @@ func UnreadFields(p *v1alpha1.NodePolicy) []string {
 	return written.Unread(p.ManagedFields, v1alpha1.GroupVersion.String(), &p.Spec)
 }
 
-// ofSelector says whether a path is that of the selector, or of something in it.
+// ofSelector reports whether a path is that of the selector, or of something in it.
 func ofSelector(path string) bool {
 	return path == "spec.nodeSelector" || strings.HasPrefix(path, "spec.nodeSelector.")
 }
@@ -79,7 +79,7 @@ func PolicyFor(node *corev1.Node, policies []*v1alpha1.NodePolicy) (*v1alpha1.No
 	return ready.For(node.Labels), err
 }
 
-// Writes says whether a mode writes what nobody else owns, which all that pods ask for is (docs/nodeenforcer-files.md). A mode that is not known writes nothing.
+// Writes reports whether a mode writes what nobody else owns, which all that pods ask for is (docs/nodeenforcer-files.md). A mode that is not known writes nothing.
 func Writes(mode v1alpha1.NodeMode) bool {
 	return mode == v1alpha1.NodeModeTune || mode == v1alpha1.NodeModeRepair
 }

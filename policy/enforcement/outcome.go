@@ -19,7 +19,7 @@ type Outcome struct {
 	Why string
 }
 
-// Nothing says whether nothing of what was asked for is left: protection that is lowered to None protects as little as one that nobody writes.
+// Nothing reports whether nothing of what was asked for is left: protection that is lowered to None protects as little as one that nobody writes.
 func (o Outcome) Nothing() bool {
 	return o.Got == "" || o.Got != o.Asked && o.Got == string(v1alpha1.MemoryProtectionNone)
 }

@@ -86,7 +86,7 @@ func Check(d *manifest.Document) (*v1alpha1.PodPolicy, []*manifest.Error) {
 	return nil, nil
 }
 
-// IsPolicy says whether a document is of a kind that Check knows.
+// IsPolicy reports whether a document is of a kind that Check knows.
 func IsPolicy(d *manifest.Document) bool {
 	return d.Kind == podPolicies.name || otherKind(d) != nil
 }
@@ -247,7 +247,7 @@ func load[T any, P object[T]](k kind[T, P], from []given, required bool) ([]P, [
 // endings of the files that are read from a folder.
 var endings = []string{".yaml", ".yml", ".json"}
 
-// IsRead says whether a file of a folder is read, by its name.
+// IsRead reports whether a file of a folder is read, by its name.
 func IsRead(name string) bool { return manifest.HasEnding(name, endings...) }
 
 // expand returns the files that a path stands for, even with an error.

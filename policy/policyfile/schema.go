@@ -74,7 +74,7 @@ func (r *rules) metadata(object map[string]any) (unknown []string, errs field.Er
 	return unknown, errs
 }
 
-// below says whether a path is within a field that is of another type: that it has no such field need not be said then.
+// below reports whether a path is within a field that is of another type: that it has no such field need not be said then.
 func below(path string, errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(e *field.Error) bool {
 		rest, ok := strings.CutPrefix(path, e.Field)

@@ -113,7 +113,7 @@ func OnInfeasible(a v1alpha1.InfeasibleAction) PolicyOption {
 	return func(s *v1alpha1.PodPolicySpec) { topologySpread(s).OnInfeasible = a }
 }
 
-// RevisionAware says whether each revision of a Deployment is spread by itself.
+// RevisionAware reports whether each revision of a Deployment is spread by itself.
 func RevisionAware(b bool) PolicyOption {
 	return func(s *v1alpha1.PodPolicySpec) { topologySpread(s).RevisionAware = &b }
 }

@@ -18,7 +18,7 @@ func CompareTexts(t rapid.TB, what string, want, got []string) {
 	}
 }
 
-// Contains says whether all parts of the pattern, which … separates, are in the text in that order.
+// Contains reports whether all parts of the pattern, which … separates, are in the text in that order.
 func Contains(text, pattern string) bool {
 	for part := range strings.SplitSeq(pattern, "…") {
 		i := strings.Index(text, part)

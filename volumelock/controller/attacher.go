@@ -47,7 +47,7 @@ type Attacher struct {
 	failed sync.Map // VolumeAttachments about which a request has failed: it may have been carried out, and informers be behind that
 }
 
-// told is what was said of the VolumeAttachment of a name. Another replica, or this one once it has started anew, does not know, and says it again.
+// told is what was said of the VolumeAttachment of a name. Another replica, or this one once it has started again, does not know, and says it again.
 type told struct {
 	of        types.UID
 	refusal   volumelock.Refusal
@@ -162,7 +162,7 @@ func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (v
 }
 
 // answered is what needs not be read again after a write on the way to attach what is not attached, which is everything: the answer says what the lock, or the attachment, is now, and the next
-// write is refused if the attachment has become another (package volumelock has the argument); so decides a replica that is slow. Nil: all is read anew.
+// write is refused if the attachment has become another (package volumelock has the argument); so decides a replica that is slow. Nil: all is read again.
 func answered(w volumelock.Write, about *subject) *subject {
 	if about.attachment == nil || about.attachment.Status.Attached {
 		return nil
@@ -175,7 +175,7 @@ func answered(w volumelock.Write, about *subject) *subject {
 }
 
 // decideAttachment decides by what is known; nil: it is read. Whether there is a lock is asked if it has to be, and where the decision is neither to take the volume, which the API server refuses if
-// there is one, nor to do nothing, since then the lock's event has it decided anew.
+// there is one, nor to do nothing, since then the lock's event has it decided again.
 func (x *Attacher) decideAttachment(ctx context.Context, name string, known *subject, ask bool) (d volumelock.Decision, about *subject, err error) {
 	if about = known; about == nil {
 		if about, err = x.look(ctx, name, ask); err != nil || about == nil {

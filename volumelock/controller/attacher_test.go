@@ -668,7 +668,7 @@ func TestNotAdopted(t *testing.T) {
 	}
 }
 
-// makeDriver makes the CSIDriver anew: attachRequired can't be changed.
+// makeDriver makes the CSIDriver again: attachRequired can't be changed.
 func (c *cluster) makeDriver(uid types.UID, gated bool) *storagev1.CSIDriver {
 	c.t.Helper()
 	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid, Annotations: adopted(uid)}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}

@@ -149,7 +149,7 @@ func requests[T any](list []T, name func(*T) string) (all []reconcile.Request) {
 
 func attachmentName(a *storagev1.VolumeAttachment) string { return a.Name }
 
-// news says whether a change of a VolumeAttachment is any to itself. What is written on the way to attach it is none: whoever writes that goes on, or tries again.
+// news reports whether a change of a VolumeAttachment is any to itself. What is written on the way to attach it is none: whoever writes that goes on, or tries again.
 func (x *Attacher) news(ctx context.Context, was, is *storagev1.VolumeAttachment) bool {
 	switch {
 	case is.ResourceVersion == was.ResourceVersion: // it is looked at now and then whatever happens
@@ -163,7 +163,7 @@ func (x *Attacher) news(ctx context.Context, was, is *storagev1.VolumeAttachment
 	return was.Status.Attached || !volumelock.Finalized(is) || !equality.Semantic.DeepEqual(is.Status.AttachError, was.Status.AttachError) || x.marked(ctx, was, is)
 }
 
-// marked says whether somebody else has named another lock in a VolumeAttachment. We name the one to which its PersistentVolume leads, where none is named.
+// marked reports whether somebody else has named another lock in a VolumeAttachment. We name the one to which its PersistentVolume leads, where none is named.
 func (x *Attacher) marked(ctx context.Context, was, is *storagev1.VolumeAttachment) bool {
 	named := volumelock.LockFor(is, nil)
 	if named == volumelock.LockFor(was, nil) {
@@ -172,7 +172,7 @@ func (x *Attacher) marked(ctx context.Context, was, is *storagev1.VolumeAttachme
 	return volumelock.Ours(was) || named != volumelock.LockFor(&storagev1.VolumeAttachment{}, cached(ctx, x.Cache, volumeOf(is), &corev1.PersistentVolume{}))
 }
 
-// atRest says whether a lock is held as it should be by all that informers know. Which is late has an event of its own yet, by which the lock is looked at (lockOf, heldBy, locksBy).
+// atRest reports whether a lock is held as it should be by all that informers know. Which is late has an event of its own yet, by which the lock is looked at (lockOf, heldBy, locksBy).
 func (x *Attacher) atRest(ctx context.Context, l *v1alpha1.VolumeLock) bool {
 	driver := cached(ctx, x.Cache, l.Spec.Driver, &storagev1.CSIDriver{})
 	a := cached(ctx, x.Cache, volumelock.Holder(l).Name, &storagev1.VolumeAttachment{})

@@ -373,7 +373,7 @@ func (i *informed) heard(of reflect.Type, c change) {
 	}
 }
 
-// relist has it read all of a type anew, as when its watch has ended: of what was between it hears nothing, and of what is gone only as it was.
+// relist has it read all of a type again, as when its watch has ended: of what was between it hears nothing, and of what is gone only as it was.
 func (i *informed) relist(of reflect.Type, from objects) {
 	i.ahead[of] = nil
 	for _, was := range i.all(of) {

@@ -94,7 +94,7 @@ func (w *World) detachLate(v int, node string) {
 	w.remove(a)
 }
 
-// noted is about a deletion that the lock says of since now: a kubelet whose volume was listed then may be started anew.
+// noted is about a deletion that the lock says of since now: a kubelet whose volume was listed then may be started again.
 func (w *World) noted() {
 	for _, m := range w.Machines {
 		for i := range m.volumes {

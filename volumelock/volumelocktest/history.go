@@ -245,7 +245,7 @@ func Ungated(w *World, m *Machine, v, cut, how int) {
 	}
 }
 
-// Copied is a CSIDriver that is made anew twice, with its annotation: first one that is not gated, and a pod on a node mounts the volume, then as it was, and a pod comes to another one.
+// Copied is a CSIDriver that is recreated twice, with its annotation: first one that is not gated, and a pod on a node mounts the volume, then as it was, and a pod comes to another one.
 func Copied(w *World, m *Machine, v, cut int) {
 	for i, do := range []func(){
 		w.ungate, func() { ComeUp(w, m, v, 20) }, func() { w.makeDriver(true) }, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
@@ -257,7 +257,7 @@ func Copied(w *World, m *Machine, v, cut int) {
 	}
 }
 
-// ByHand is a VolumeAttachment that somebody deletes while its volume is in use, also from its finalizer before anybody has noted that, a kubelet that is started anew once the volume does not
+// ByHand is a VolumeAttachment that somebody deletes while its volume is in use, also from its finalizer before anybody has noted that, a kubelet that is started again once the volume does not
 // stand in volumesAttached any more, and a pod that comes back to its node before another one comes to another node.
 func ByHand(w *World, m *Machine, v, cut int, unfinalized bool) {
 	about := AttachmentName(v, m.name)
@@ -287,7 +287,7 @@ func ByHand(w *World, m *Machine, v, cut int, unfinalized bool) {
 	}
 }
 
-// DetachedLate is a node that was not ready and is again, whose volume the attach/detach controller detaches all the same, in use as it is; its kubelet is started anew once that is noted, and
+// DetachedLate is a node that was not ready and is again, whose volume the attach/detach controller detaches all the same, in use as it is; its kubelet is started again once that is noted, and
 // a pod comes to another node.
 func DetachedLate(w *World, m *Machine, v, cut int) {
 	about := AttachmentName(v, m.name)
@@ -329,7 +329,7 @@ func BootedWhileReleased(w *World, m *Machine, v, cut int, off bool) {
 	}
 }
 
-// Unnoted is a detach by force whose VolumeAttachment is gone before anybody has noted that, since somebody took its finalizer away; a kubelet that is started anew, and a pod that comes back to its node,
+// Unnoted is a detach by force whose VolumeAttachment is gone before anybody has noted that, since somebody took its finalizer away; a kubelet that is started again, and a pod that comes back to its node,
 // which is attached again. Then a pod comes to another node.
 func Unnoted(w *World, m *Machine, v, cut int) {
 	about := AttachmentName(v, m.name)
@@ -347,7 +347,7 @@ func Unnoted(w *World, m *Machine, v, cut int) {
 	}
 }
 
-// ForcedWhileNobodyLooked is a detach by force that attachers see after the kubelet was started anew, a node that says that it does not use the volume, and a pod on another one.
+// ForcedWhileNobodyLooked is a detach by force that attachers see after the kubelet was started again, a node that says that it does not use the volume, and a pod on another one.
 func (w *World) ForcedWhileNobodyLooked() {
 	m, other := w.Machines[0], w.Machines[1]
 	ComeUp(w, m, 0, 20)

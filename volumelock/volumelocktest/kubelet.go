@@ -155,7 +155,7 @@ func (m *Machine) arrived(w *World) {
 	}
 }
 
-// asks says whether a volume of the machine waits for the gate, or has passed it.
+// asks reports whether a volume of the machine waits for the gate, or has passed it.
 func (m *Machine) asks() bool {
 	return slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.reported || v.attachable && (v.known || v.passed || v.mounted) })
 }
@@ -190,7 +190,7 @@ func (m *Machine) sync(w *World) {
 	m.answered(w)
 }
 
-// restart starts the kubelet anew: the kernel, and what is mounted, stays.
+// restart starts the kubelet again: the kernel, and what is mounted, stays.
 func (m *Machine) restart(w *World, pods [2]bool) {
 	n := w.nodes[m.name]
 	if !m.runs || !m.linked || n == nil {

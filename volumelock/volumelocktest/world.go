@@ -88,7 +88,7 @@ func (w *World) uid(of string) types.UID {
 	return types.UID(of + strconv.Itoa(w.ids))
 }
 
-// makeDriver makes the CSIDriver anew, with the annotation of the one before, as kubectl replace --force does. Nobody has adopted it yet.
+// makeDriver makes the CSIDriver again, with the annotation of the one before, as kubectl replace --force does. Nobody has adopted it yet.
 func (w *World) makeDriver(gated bool) {
 	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver, UID: w.uid("driver-")}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
 	if w.driver != nil {
@@ -116,7 +116,7 @@ func (w *World) loseDriver() {
 	}
 }
 
-// gated says whether kubelets wait.
+// gated reports whether kubelets wait.
 func (w *World) gated() bool { return w.driver == nil || *w.driver.Spec.AttachRequired }
 
 // adopted has the driver be gated: there is a CSIDriver for which kubelets wait, and what a machine has mounted that no lock knew has its lock. Of what one did know that has to be enough: an
@@ -170,10 +170,10 @@ func (w *World) ungate() {
 	}
 }
 
-// holder says whether a machine has the lock, also by a Node that it was before.
+// holder reports whether a machine has the lock, also by a Node that it was before.
 func (w *World) holder(m *Machine) bool { return w.lock != nil && m.nodes[w.lock.Spec.Node.UID] }
 
-// alone says whether pods may come to a machine while the driver is not gated: to whoever holds the lock, else to the first one.
+// alone reports whether pods may come to a machine while the driver is not gated: to whoever holds the lock, else to the first one.
 func (w *World) alone(m *Machine) bool {
 	if w.lock != nil {
 		return w.holder(m)

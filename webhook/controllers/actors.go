@@ -124,12 +124,12 @@ func failsOpen(entry string) bool {
 	return strings.HasPrefix(entry, openPrefix) || strings.HasPrefix(entry, "confirmed-") || entry == "detach"+removalSuffix
 }
 
-// takesActors says whether a webhook has the match condition for allowed actors.
+// takesActors reports whether a webhook has the match condition for allowed actors.
 func takesActors(name string) bool {
 	return strings.HasSuffix(name, removalSuffix) && name != enforcerRemoval
 }
 
-// ByLeader says whether a match condition of an entry that validates is the leader's, as it writes it.
+// ByLeader reports whether a match condition of an entry that validates is the leader's, as it writes it.
 func ByLeader(entry string, c admissionregistrationv1.MatchCondition) bool {
 	return c.Name == actorsCondition && takesActors(entry) && actorsShape.MatchString(c.Expression)
 }

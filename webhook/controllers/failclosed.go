@@ -39,7 +39,7 @@ func LimitsClosed(entry, namespace string) (all []admissionregistrationv1.MatchC
 	return all
 }
 
-// holdsLimits says whether an entry is one that may fail closed for the limits.
+// holdsLimits reports whether an entry is one that may fail closed for the limits.
 func holdsLimits(name string) bool { return name == podsValidate || name == podGroupsValidate }
 
 // LimitsFailClosed reads whether the API server refuses pods about which no replica answers, once that is armed (ResourceClosedLimits): it is chosen at the installation.

@@ -257,7 +257,7 @@ func (l *Limits) keep(ctx context.Context, want limits.Compiled) error {
 }
 
 // write creates a missing object by server-side apply, since RBAC can restrict that to a name, and replaces one that differs by an update: an apply would leave
-// what somebody else added, such as a match condition that is never true. mend sets the spec of the stored object and says whether that was right already.
+// what somebody else added, such as a match condition that is never true. mend sets the spec of the stored object and reports whether that was right already.
 func (l *Limits) write(ctx context.Context, have, want client.Object, mend func() bool) error {
 	if have.GetUID() == "" && have.GetResourceVersion() == "" {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)

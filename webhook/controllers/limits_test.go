@@ -225,7 +225,7 @@ func TestLimitsFromFiles(t *testing.T) {
 	wantStored(t, kube, controllers.CompileLimits(fixed, nil, policy.ExemptIn("ours"), ""))
 }
 
-// While two replicas have different flags, the one that leads says what the API server leaves out; the next leader writes it anew.
+// While two replicas have different flags, the one that leads says what the API server leaves out; the next leader writes it again.
 func TestLimitsLeaveOutWhatTheLeaderExcludes(t *testing.T) {
 	exempt := policy.ExemptIn("ours")
 	more, err := exempt.Excluding("calico-system", "openshift-*")

@@ -17,7 +17,7 @@ import (
 // enforcedEvery is how old may be what a policy's status says of nodes: they change often, and no policy waits for them.
 const enforcedEvery = 30 * time.Second
 
-// asksNodes says whether a policy has a node section.
+// asksNodes reports whether a policy has a node section.
 func asksNodes(p v1alpha1.PodPolicy) bool { return p.Spec.Node != nil }
 
 // cluster is what the nodes of the cluster can do for policies with a node section.
@@ -42,7 +42,7 @@ func (s *PolicyStatus) cluster(ctx context.Context) ([]enforcement.Alike, error)
 	return enforcement.Group(all, ready), nil
 }
 
-// tellEnforced says in the statuses of policies where their node section holds. It returns when it is to be said anew; 0: on the next event.
+// tellEnforced says in the statuses of policies where their node section holds. It returns when it is to be said again; 0: on the next event.
 func (s *PolicyStatus) tellEnforced(ctx context.Context, policies []v1alpha1.PodPolicy, statuses []v1alpha1.PodPolicyStatus) (time.Duration, error) {
 	if s.Nodes == nil || !slices.ContainsFunc(policies, asksNodes) {
 		for i := range statuses {

@@ -106,8 +106,8 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: again}, errors.Join(errs...)
 }
 
-// saidUnread says whether a policy's status tells already of fields that are not read. The API server may have changed its mind since, without an event: an informer's
-// watch that began under another definition goes on under that, and is resumed, not begun anew. What is written then of the policy, read live, is an event for
+// saidUnread reports whether a policy's status tells already of fields that are not read. The API server may have changed its mind since, without an event: an informer's
+// watch that began under another definition goes on under that, and is resumed, not begun again. What is written then of the policy, read live, is an event for
 // the informers of all replicas.
 func saidUnread(p v1alpha1.PodPolicy) bool {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)

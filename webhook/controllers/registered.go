@@ -214,7 +214,7 @@ func lack(want entry, all []entry, exempt policy.Exempt) string {
 	return ""
 }
 
-// sameService says whether the same is called: a URL is nobody's Service.
+// sameService reports whether the same is called: a URL is nobody's Service.
 func sameService(want, have *admissionregistrationv1.ServiceReference) bool {
 	return want == nil || have != nil && serviceOf(want) == serviceOf(have)
 }
@@ -255,7 +255,7 @@ func leftOut(want, have entry, exempt policy.Exempt) string {
 	return ""
 }
 
-// expected says whether a match condition is one that the entry has by its manifest, or one that is added to it: the leader's, by which actors are allowed, and those by
+// expected reports whether a match condition is one that the entry has by its manifest, or one that is added to it: the leader's, by which actors are allowed, and those by
 // which the chart and the components exclude namespaces and have limits fail closed. A name alone says nothing of what an expression leaves out.
 func expected(c admissionregistrationv1.MatchCondition, want entry, exempt policy.Exempt) bool {
 	if expression := conditionOf(want.conditions, c.Name); expression != "" && expression == c.Expression {
@@ -269,7 +269,7 @@ func expected(c admissionregistrationv1.MatchCondition, want entry, exempt polic
 	return !want.mutating && ByLeader(want.name, c) || slices.Contains(LimitsClosed(want.name, cmp.Or(exempt.Own(), manifestNamespace)), c)
 }
 
-// excludesByName says whether an entry leaves out namespaces by their names.
+// excludesByName reports whether an entry leaves out namespaces by their names.
 func (e *entry) excludesByName() bool {
 	return e.namespaces != nil && slices.ContainsFunc(e.namespaces.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
 		return r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn
@@ -304,7 +304,7 @@ func uncovered(want, have []admissionregistrationv1.RuleWithOperations) string {
 	return ""
 }
 
-// among says whether a rule's list has a word, or the wildcard.
+// among reports whether a rule's list has a word, or the wildcard.
 func among[T ~string](list []T, word T) bool {
 	return slices.Contains(list, word) || slices.Contains(list, "*")
 }

@@ -141,7 +141,7 @@ var GrantChanged = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return true },
 }
 
-// Known says whether the cluster has the CustomResourceDefinition of exceptions. It is missing where Podgrace was upgraded without its CRDs: then there are no
+// Known reports whether the cluster has the CustomResourceDefinition of exceptions. It is missing where Podgrace was upgraded without its CRDs: then there are no
 // exceptions until the program is restarted.
 func Known(mapper meta.RESTMapper) (bool, error) {
 	kind := v1alpha1.GroupVersion.WithKind("PolicyException")
@@ -174,7 +174,7 @@ func (s *Store) InForce(namespace string) policy.Exceptions {
 	return granted.InForce(s.clock.Now())
 }
 
-// Watch watches the exceptions of the cluster. The function that it returns says whether the store has synced.
+// Watch watches the exceptions of the cluster. The function that it returns reports whether the store has synced.
 func (s *Store) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
 	informer, err := informers.GetInformer(ctx, New(), cache.BlockUntilSynced(false))
 	if err != nil {

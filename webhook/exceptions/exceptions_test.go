@@ -144,7 +144,7 @@ func policyException(name string, generation int64, grant map[string]any) *unstr
 	return u
 }
 
-// Limits are compiled anew only for what may change which exceptions are in force: a tenant's edits of what nobody granted cost nothing.
+// Limits are compiled again only for what may change which exceptions are in force: a tenant's edits of what nobody granted cost nothing.
 func TestGrantChanged(t *testing.T) {
 	eve, joe := map[string]any{"by": "eve", "generation": int64(1)}, map[string]any{"by": "joe", "generation": int64(1)}
 	told := policyException("x", 1, eve)

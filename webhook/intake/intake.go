@@ -170,7 +170,7 @@ func (in *reader) answer(ctx context.Context, connection *http.ResponseControlle
 
 type settledKey struct{}
 
-// Settle says whether the decision about the review of a context is still its answer, and makes it so: where false, the review was refused already because time was over, and what was
+// Settle reports whether the decision about the review of a context is still its answer, and makes it so: where false, the review was refused already because time was over, and what was
 // decided of it is nobody's.
 func Settle(ctx context.Context) bool {
 	settled, ok := ctx.Value(settledKey{}).(*atomic.Bool)

@@ -108,7 +108,7 @@ func keep[T metav1.Object](o T) *kept {
 	return k
 }
 
-// idle says whether an object is a ReplicaSet scaled to 0: an old revision, of which a Deployment keeps ten.
+// idle reports whether an object is a ReplicaSet scaled to 0: an old revision, of which a Deployment keeps ten.
 func idle(o any) bool {
 	r, ok := o.(*appsv1.ReplicaSet)
 	return ok && r.Spec.Replicas != nil && *r.Spec.Replicas == 0

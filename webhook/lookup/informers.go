@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Readiness says whether this replica knows the cluster. It is a runnable of the manager: it starts the informers, waits
+// Readiness reports whether this replica knows the cluster. It is a runnable of the manager: it starts the informers, waits
 // for them, and turns ready.
 type Readiness struct {
 	Cache cache.Cache
-	// Followed says whether the stores that are kept by events (policies, nodes, exceptions) have synced.
+	// Followed reports whether the stores that are kept by events (policies, nodes, exceptions) have synced.
 	Followed func() bool
 
 	ready atomic.Bool
@@ -68,7 +68,7 @@ func NewWatchErrorHandler(registry prometheus.Registerer) toolscache.WatchErrorH
 	}
 }
 
-// ordinaryEnd says whether an error is how every watch ends now and then: by the server's timeout, with the server, or because its resource version was
+// ordinaryEnd reports whether an error is how every watch ends now and then: by the server's timeout, with the server, or because its resource version was
 // compacted.
 func ordinaryEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err)

@@ -68,7 +68,7 @@ func (l *Lookup) Namespace(ctx context.Context, name string) policy.Namespace {
 	return known
 }
 
-// NamespaceExists says whether the informer has a namespace; also where it can't say at once, because it has not synced.
+// NamespaceExists reports whether the informer has a namespace; also where it can't say at once, because it has not synced.
 func (l *Lookup) NamespaceExists(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting/topology"
 )
 
-// WatchNodes returns the nodes of the cluster, kept by events, and a function that says whether those that exist now are among them. It
+// WatchNodes returns the nodes of the cluster, kept by events, and a function that reports whether those that exist now are among them. It
 // tells holds of them.
 func WatchNodes(ctx context.Context, informers cache.Informers, holds *Holds) (nodes *topology.Nodes, hasSynced func() bool, err error) {
 	informer, err := informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
@@ -128,7 +128,7 @@ func notOlder(a, b string) bool {
 	return err == nil && order >= 0
 }
 
-// IsHeld says whether finalizers keep a Node that is deleted. Two finalizers do not count: a DELETE removes them by itself, as its propagationPolicy says
+// IsHeld reports whether finalizers keep a Node that is deleted. Two finalizers do not count: a DELETE removes them by itself, as its propagationPolicy says
 // (k8s.io/apiserver/pkg/registry/generic/registry/store.go deletionFinalizersForGarbageCollection, 0.36.3).
 func IsHeld(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Finalizers, func(f string) bool {

@@ -15,7 +15,7 @@ func heldNode(uid types.UID, version string, finalizers ...string) *corev1.Node 
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version, Finalizers: finalizers}}
 }
 
-// Since when a Node has been held is what counts: whatever interrupts it, or is not known, begins anew.
+// Since when a Node has been held is what counts: whatever interrupts it, or is not known, begins again.
 func TestHolds(t *testing.T) {
 	const hold = "karpenter.sh/termination"
 	start := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

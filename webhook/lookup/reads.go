@@ -135,7 +135,7 @@ func (r *Reads) list(ctx context.Context, namespace string, selector labels.Sele
 	}
 }
 
-// counts says whether the scheduler counts a pod.
+// counts reports whether the scheduler counts a pod.
 func counts(p *corev1.Pod) bool {
 	return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && !graceperiod.Finished(p)
 }

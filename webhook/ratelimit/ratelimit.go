@@ -57,5 +57,5 @@ func (l *Limiters) Of(key string) *Limit {
 	return limit
 }
 
-// Allow says whether one more is within the limit of a key, and counts it.
+// Allow reports whether one more is within the limit of a key, and counts it.
 func (l *Limiters) Allow(key string) bool { return l.Of(key).Allow() }

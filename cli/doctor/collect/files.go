@@ -122,7 +122,7 @@ func decodeDocument(decode runtime.Decoder, d *manifest.Document) (runtime.Objec
 	return object, nil
 }
 
-// tells says whether an object is of what a source has, so that it was read.
+// tells reports whether an object is of what a source has, so that it was read.
 func tells(source doctor.Source, object runtime.Object, own string) bool {
 	o, err := meta.Accessor(object)
 	switch {

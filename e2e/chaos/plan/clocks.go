@@ -15,7 +15,7 @@ const (
 	confirmedBehind = 5 * time.Minute
 )
 
-// Voids says whether, at a time after a step began, its target's clock is so wrong that a confirmation of this moment is void for it.
+// Voids reports whether, at a time after a step began, its target's clock is so wrong that a confirmation of this moment is void for it.
 func (s Step) Voids(after time.Duration) bool {
 	wall, _ := s.Moved(after)
 	return wall > confirmedAhead || wall < -confirmedBehind

@@ -55,17 +55,17 @@ var enforcedVerbs = []weighed{{DeleteEnforced, Ordinary, 1}, {ResizeEnforced, Or
 // leastEnforcedPause and mostEnforcedPause are between two of them.
 const leastEnforcedPause, mostEnforcedPause = 3 * time.Second, 12 * time.Second
 
-// OfEnforced says whether a verb is about pods of the real node.
+// OfEnforced reports whether a verb is about pods of the real node.
 func OfEnforced(v Verb) bool {
 	return slices.ContainsFunc(enforcedVerbs, func(w weighed) bool { return w.verb == v })
 }
 
-// EndsEnforcer says whether a fault ends the process of the enforcer that it hits.
+// EndsEnforcer reports whether a fault ends the process of the enforcer that it hits.
 func EndsEnforcer(f Fault) bool {
 	return slices.Contains([]Fault{KillEnforcer, RollEnforcer, SwapEnforcer}, f)
 }
 
-// SparesEnforcer says whether the enforcer is not ended in the era of a round, so that there is a process whose memory can be followed: in every other one, because a node has one enforcer.
+// SparesEnforcer reports whether the enforcer is not ended in the era of a round, so that there is a process whose memory can be followed: in every other one, because a node has one enforcer.
 func SparesEnforcer(number int) bool { return number/EraRounds%2 == 1 }
 
 // enforcedStream is that of what happens to the real node, chosen as stream is.

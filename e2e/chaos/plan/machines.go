@@ -14,10 +14,10 @@ const (
 	SlowWatcher  Fault = "slow-watcher"  // what it and the API server say to each other takes long
 
 	CutMachine    Fault = "cut-machine"    // its kubelet reaches no API server; what is mounted stays so
-	FenceMachine  Fault = "fence-machine"  // it is cut off until it was fenced, and boots anew then
+	FenceMachine  Fault = "fence-machine"  // it is cut off until it was fenced, and boots again then
 	RebootMachine Fault = "reboot-machine" // its power fails
 	HangUnmount   Fault = "hang-unmount"   // what it is to unmount it does not
-	StartKubelet  Fault = "start-kubelet"  // its kubelet starts anew, within the boot
+	StartKubelet  Fault = "start-kubelet"  // its kubelet starts again, within the boot
 )
 
 // Their targets.
@@ -43,7 +43,7 @@ var machineKinds = []kind{
 	{StartKubelet, Machine, 2, 0, 0},
 }
 
-// lasts says whether a fault is mended only after the storm.
+// lasts reports whether a fault is mended only after the storm.
 func lasts(f Fault) bool { return f == FenceMachine }
 
 // What goes on whatever becomes of the volume lock and the fencer.
@@ -66,7 +66,7 @@ var machineVerbs = []weighed{
 	{ForceWithVolume, Never, 3}, {SayAttached, Never, 2}, {DropAttachment, Never, 2},
 }
 
-// OfMachines says whether a verb is about pods with volumes.
+// OfMachines reports whether a verb is about pods with volumes.
 func OfMachines(v Verb) bool {
 	return slices.ContainsFunc(machineVerbs, func(w weighed) bool { return w.verb == v })
 }

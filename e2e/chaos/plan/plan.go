@@ -127,7 +127,7 @@ const (
 	Rest = 5 * time.Second
 	// NodesCut is how many nodes are cut off at once at most.
 	NodesCut = Nodes / 2
-	// EraRounds is for how many rounds one of the replicas is neither killed nor started anew, so that there is a process whose memory can be followed.
+	// EraRounds is for how many rounds one of the replicas is neither killed nor started again, so that there is a process whose memory can be followed.
 	EraRounds = 8
 )
 
@@ -182,12 +182,12 @@ func steps(r *rand.Rand, kinds []kind, mostGap time.Duration, number int, o Opti
 	return drawn
 }
 
-// StartsAnew says whether a fault ends the process that it hits. A clock that jumps may: the liveness probe restarts a replica whose certificate has not begun.
+// StartsAnew reports whether a fault ends the process that it hits. A clock that jumps may: the liveness probe restarts a replica whose certificate has not begun.
 func StartsAnew(f Fault) bool {
 	return slices.Contains([]Fault{KillReplica, RollReplica, SwapReplica, JumpClock}, f)
 }
 
-// Pauses says whether a step stops a process that may lead, and goes on later as if no time had passed, and which scope that is besides.
+// Pauses reports whether a step stops a process that may lead, and goes on later as if no time had passed, and which scope that is besides.
 func (s Step) Pauses() (of Scope, is bool) {
 	switch {
 	case s.Fault == PauseReplica:
@@ -201,7 +201,7 @@ func (s Step) Pauses() (of Scope, is bool) {
 	}
 }
 
-// Spared is the replica that is not started anew in the era of a round.
+// Spared is the replica that is not started again in the era of a round.
 func Spared(number int) int { return number / EraRounds % Replicas }
 
 func target(r *rand.Rand, of Scope) int {
@@ -219,7 +219,7 @@ func target(r *rand.Rand, of Scope) int {
 	}
 }
 
-// fits says whether a fault may happen beside those that were drawn before it.
+// fits reports whether a fault may happen beside those that were drawn before it.
 func fits(s Step, drawn []Step, spared int) bool {
 	if StartsAnew(s.Fault) && s.Target == spared {
 		return false
@@ -239,7 +239,7 @@ func fits(s Step, drawn []Step, spared int) bool {
 	return cut < NodesCut
 }
 
-// excludes says whether of two faults that meet only one may happen.
+// excludes reports whether of two faults that meet only one may happen.
 func excludes(s, d Step) bool {
 	a, b := Of(s.Fault), Of(d.Fault)
 	if ofReplica(a) == ofReplica(b) && s.Target == d.Target && (a == b || ofReplica(a)) || lasts(s.Fault) && lasts(d.Fault) {
@@ -252,12 +252,12 @@ func excludes(s, d Step) bool {
 	return ofReplica(a) != ofReplica(b) || min(s.End(), d.End())-max(s.At, d.At) > AllAway
 }
 
-// ofReplica says whether a fault hits one replica, also by its clock only: API servers may refuse its certificate.
+// ofReplica reports whether a fault hits one replica, also by its clock only: API servers may refuse its certificate.
 func ofReplica(s Scope) bool { return s == Replica || s == Clock }
 
 func hitsWebhook(s Scope) bool { return ofReplica(s) || s == Webhook }
 
-// meet says whether one begins before the other has ended and what it hit had its rest.
+// meet reports whether one begins before the other has ended and what it hit had its rest.
 func meet(a, b Step) bool { return a.At < b.End()+Rest && b.At < a.End()+Rest }
 
 // pick draws one by the weights.

@@ -89,7 +89,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// In each era there is a replica that is never started anew.
+// In each era there is a replica that is never started again.
 func TestSpared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed, number, o := drawn(t)

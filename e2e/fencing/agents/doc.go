@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// Supported says whether this machine has the programs.
+// Supported reports whether this machine has the programs.
 func Supported() error {
 	var missing []error
 	for _, p := range []struct{ program, debian string }{

@@ -51,7 +51,7 @@ type machine struct {
 	uuid    string
 	// ordered counts the orders to be off.
 	ordered atomic.Int32
-	// onOrder, if it is set, is called with each order, and says whether to carry it out.
+	// onOrder, if it is set, is called with each order, and reports whether to carry it out.
 	onOrder atomic.Pointer[func() bool]
 }
 

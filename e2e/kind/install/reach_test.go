@@ -41,7 +41,7 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	w.lab.Logf("%s: nothing is refused, and the doctor tells why", t.Name())
 	// One node has room for one.
 	w.install(t, helmWith("webhook.hostNetwork=true", "webhook.replicas=1"), selfManaged, current)
-	w.waitInForce(t) // by one answer; a connection that is made anew may still lead to a replica that can't be reached, and is not refused by Podgrace then
+	w.waitInForce(t) // by one answer; a connection that is recreated may still lead to a replica that can't be reached, and is not refused by Podgrace then
 	w.waitEnd(t, "the replicas in the pod network", func(pod corev1.Pod) bool { return !pod.Spec.HostNetwork })
 	w.lab.Logf("%s: the replicas in the pod network have ended", t.Name())
 	pods = w.running(t, "data", "db", 3)

@@ -14,7 +14,7 @@ type Maker struct {
 
 // Docker is a daemon.
 type Docker interface {
-	// HasImage says if the daemon has an image.
+	// HasImage reports whether the daemon has an image.
 	HasImage(ctx context.Context, reference string) bool
 	// ImportArchive makes an image of what tar archives, with instructions of a Dockerfile.
 	ImportArchive(ctx context.Context, reference string, instructions []string, tarArgs ...string) error

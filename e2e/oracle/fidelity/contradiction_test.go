@@ -144,7 +144,7 @@ func checkNaming(t *rapid.T, hard []corev1.TopologySpreadConstraint, left func(.
 	return "more than two"
 }
 
-// names says whether a text names these nodes, or some of them and how many more there are, or their number.
+// names reports whether a text names these nodes, or some of them and how many more there are, or their number.
 func names(text string, nodes []string) bool {
 	number := func(pattern *regexp.Regexp) int {
 		if m := pattern.FindStringSubmatch(text); m != nil {

@@ -141,7 +141,7 @@ func checkDecision(t *rapid.T, server *apiServer, c *priorityCase, given string,
 	}
 }
 
-// severalLowest says whether the globalDefault is a matter of chance: the plugin takes the first of those with the lowest
+// severalLowest reports whether the globalDefault is a matter of chance: the plugin takes the first of those with the lowest
 // value, in no order.
 func severalLowest(classes map[string]*schedulingv1.PriorityClass) bool {
 	values := map[int32]int{}

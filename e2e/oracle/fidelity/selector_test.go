@@ -226,7 +226,7 @@ func ruled(c *selectorCase, owner *metav1.OwnerReference) []string {
 	return nil
 }
 
-// expressed says whether the owner names the revision in an expression, where Podgrace leaves it.
+// expressed reports whether the owner names the revision in an expression, where Podgrace leaves it.
 func expressed(c *selectorCase) bool {
 	owner := metav1.GetControllerOfNoCopy(c.Pod)
 	for _, r := range c.Owned.ReplicaSets {

@@ -121,7 +121,7 @@ func TestFidelityValidation(t *testing.T) {
 	})
 }
 
-// saysZero says whether a grace period of 0 is warned about, which removal.zeroGrace: Warn leaves to a protected pod.
+// saysZero reports whether a grace period of 0 is warned about, which removal.zeroGrace: Warn leaves to a protected pod.
 func saysZero(r defaulting.Result) bool {
 	return slices.ContainsFunc(r.Warnings, func(w defaulting.Warning) bool {
 		return strings.HasPrefix(w.Message, "terminationGracePeriodSeconds is 0, ")

@@ -170,7 +170,7 @@ func (l *lab) endsNodes(t *testing.T) {
 	})
 }
 
-// reboot starts the machine anew, as after a power cut, with nothing but its kubelet.
+// reboot starts the machine again, as after a power cut, with nothing but its kubelet.
 func (l *lab) reboot(t *testing.T) {
 	t.Helper()
 	err := l.node.Stop()
@@ -214,7 +214,7 @@ func (l *lab) gate(t *testing.T) {
 	})
 }
 
-// csiDriver says whether the driver's volumes are attached before they are mounted; if so it was adopted when none was.
+// csiDriver reports whether the driver's volumes are attached before they are mounted; if so it was adopted when none was.
 func (l *lab) csiDriver(t *testing.T, attach bool) {
 	t.Helper()
 	if !attach {

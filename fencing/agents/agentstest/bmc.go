@@ -33,7 +33,7 @@ type BMC struct {
 	Username, Password string
 	// Systems behind it.
 	Systems []System
-	// Before, if it is set, sees each request first, and says whether that was the answer.
+	// Before, if it is set, sees each request first, and reports whether that was the answer.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 	// Edit, if it is set, changes a ComputerSystem before it is told.
 	Edit func(system map[string]any)

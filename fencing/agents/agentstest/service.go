@@ -15,7 +15,7 @@ type Service struct {
 	Token string
 	// Machine that it powers off, whichever it is asked for: that it is the right one is for who asks to see.
 	Machine *Machine
-	// Before, if it is set, sees each request first, and says whether that was the answer.
+	// Before, if it is set, sees each request first, and reports whether that was the answer.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 	// Edit, if it is set, changes an answer before it is told.
 	Edit func(*agents.FenceAnswer)

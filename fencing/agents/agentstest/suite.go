@@ -44,7 +44,7 @@ func (s *Setup) Reached() { s.reachedOnce.Do(func() { close(s.reached) }) }
 
 // Backend is a kind of agent, and whom it speaks to.
 type Backend struct {
-	// Verifies says whether it can tell machines apart.
+	// Verifies reports whether it can tell machines apart.
 	Verifies bool
 	// Faults that whoever it speaks to can have.
 	Faults []Fault

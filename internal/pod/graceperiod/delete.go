@@ -90,10 +90,10 @@ func shorten(pod *corev1.Pod, requested *int64, now time.Time) Deletion {
 	return Deletion{Seconds: period}
 }
 
-// Finished says whether the pod's phase is terminal: the API server then deletes it at once, whatever its grace period.
+// Finished reports whether the pod's phase is terminal: the API server then deletes it at once, whatever its grace period.
 func Finished(pod *corev1.Pod) bool { return Terminal(pod.Status.Phase) }
 
-// Terminal says whether a pod whose containers have all ended has this phase.
+// Terminal reports whether a pod whose containers have all ended has this phase.
 func Terminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }

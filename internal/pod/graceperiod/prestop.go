@@ -17,7 +17,7 @@ func Stoppable(pod *corev1.Pod) []*corev1.Container {
 	return all
 }
 
-// IsSidecar says whether an init container is one that restarts always, and so runs beside the main ones.
+// IsSidecar reports whether an init container is one that restarts always, and so runs beside the main ones.
 func IsSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

@@ -164,7 +164,7 @@ const (
 	legacyControllerUID = "controller-uid"
 )
 
-// madeBy says whether an object's controller is of a kind, in any version.
+// madeBy reports whether an object's controller is of a kind, in any version.
 func madeBy(o metav1.Object, kind schema.GroupVersionKind) bool {
 	owner := metav1.GetControllerOfNoCopy(o)
 	return owner != nil && schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() == kind.GroupKind()

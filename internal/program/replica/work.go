@@ -44,7 +44,7 @@ func (o *Options) Work(ctx context.Context, program string, out io.Writer, with 
 	return nil
 }
 
-// synced says whether all informers have synced.
+// synced reports whether all informers have synced.
 func synced(informers cache.Cache) healthz.Checker {
 	return func(req *http.Request) error {
 		if !informers.WaitForCacheSync(req.Context()) {

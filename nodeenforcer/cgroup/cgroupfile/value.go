@@ -191,7 +191,7 @@ func ReadSet(content string) (cpuset.CPUSet, error) {
 	return cpuset.Parse(content)
 }
 
-// Same says whether the kernel would do the same with both.
+// Same reports whether the kernel would do the same with both.
 func (v Value) Same(w Value) bool {
 	switch {
 	case v.unlimited || w.unlimited:
@@ -203,7 +203,7 @@ func (v Value) Same(w Value) bool {
 	}
 }
 
-// Within says whether v allows or promises no more than w.
+// Within reports whether v allows or promises no more than w.
 func (v Value) Within(w Value) bool {
 	switch {
 	case w.unlimited:
@@ -221,13 +221,13 @@ func (v Value) Within(w Value) bool {
 	}
 }
 
-// Exceeds says whether v, of a group, is more than w, of the group above, promises. Without a limit of its own a group has
+// Exceeds reports whether v, of a group, is more than w, of the group above, promises. Without a limit of its own a group has
 // the other's.
 func (v Value) Exceeds(w Value) bool {
 	return !v.Inherits() && !v.Within(w)
 }
 
-// Inherits says whether the group has no limit of its own.
+// Inherits reports whether the group has no limit of its own.
 func (v Value) Inherits() bool {
 	return v.unlimited && v.Kind.Role == RoleLimit
 }

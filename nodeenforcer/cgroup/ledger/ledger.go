@@ -40,7 +40,7 @@ type Entry struct {
 	Then string `json:"then,omitempty"`
 }
 
-// Ours says whether a file with this content holds what we wrote. If not it is somebody else's by now. What others wrote for single devices
+// Ours reports whether a file with this content holds what we wrote. If not it is somebody else's by now. What others wrote for single devices
 // (io.weight: "default 100", then "8:0 200") does not matter.
 func (e Entry) Ours(content string) bool {
 	return cgroupfile.Holds(content, e.Wrote) || e.Then != "" && cgroupfile.Holds(content, e.Then)
@@ -67,7 +67,7 @@ type ReadWriter interface {
 	Write(ctx context.Context, path string, files []cgroup.File) (int, error)
 }
 
-// Restore writes a value into a file that still holds what we wrote, and says whether it wrote it.
+// Restore writes a value into a file that still holds what we wrote, and reports whether it wrote it.
 func (e Entry) Restore(ctx context.Context, cgroups ReadWriter, to string) (bool, error) {
 	files, err := cgroups.Read(e.Path, e.File)
 	if err != nil || !e.Ours(files[e.File]) {

@@ -60,7 +60,7 @@ func TestLedger(t *testing.T) {
 	holds(t, &ledger.Ledger{File: file}, one)
 }
 
-// What an earlier enforcer left on /run is known after the upgrade, and written anew once.
+// What an earlier enforcer left on /run is known after the upgrade, and written again once.
 func TestLedgerAfterUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	written := filepath.Join(dir, "written")
@@ -156,7 +156,7 @@ func TestLedgerOfNewerVersion(t *testing.T) {
 	}
 }
 
-// FuzzLedger: what was read is read the same after it was written anew, and an entry can be put beside whatever is there, unless that is a newer enforcer's.
+// FuzzLedger: what was read is read the same after it was written again, and an entry can be put beside whatever is there, unless that is a newer enforcer's.
 func FuzzLedger(f *testing.F) {
 	f.Add(`{"version":1,"entries":[{"path":"/kubepods","file":"memory.low","was":"0","wrote":"4096"}]}`)
 	f.Add(`{"version":99,"entries":5}`)

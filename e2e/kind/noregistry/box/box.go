@@ -14,7 +14,7 @@ import (
 // variable marks the process inside.
 const variable = "PODGRACE_INSIDE_BOX"
 
-// Inside says if this process is the one in the box.
+// Inside reports whether this process is the one in the box.
 func Inside() bool { return os.Getenv(variable) != "" }
 
 // Run starts this very program again, with the same arguments, in a box and returns its exit code. The kernel kills all in
