@@ -53,7 +53,7 @@ func TestProgramWithACluster(t *testing.T) {
 		"what if": {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
 		"explain": {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
 		"explain a preempted": {"", []string{"explain", "-n", ns, "small"}, 0, []string{
-			"Preempted by the scheduler, for " + ns + "/big (as its Event says), at ", "default-scheduler: preempting to accommodate a higher priority pod",
+			"Preempted by the scheduler, for " + ns + "/big (as its Event says), at ", "preempting to accommodate a higher priority pod",
 			"PodDisruptionBudget small allows no disruption", "a scale-down by the cluster-autoscaler",
 		}},
 		"its own constraints": {"", []string{"explain", "-n", given, "spread"}, 0, []string{"Counts app=spread; selector from the Service that selects it", "gives them to pods that have none"}},
