@@ -24,7 +24,6 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/policy/enforcement"
-	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 func newPlan() *cobra.Command {
@@ -86,7 +85,7 @@ func printPlan(ctx context.Context, o *options, p *planOptions, out io.Writer) e
 // stateOnce reads what is known of the node: from files, and what they do not say from the API server.
 func stateOnce(ctx context.Context, o *options, p *planOptions) (state.State, error) {
 	var s state.State
-	policies, err := policyfile.LoadNodePolicies(nil, o.policies...)
+	policies, err := readNodePolicies(o.policies...)
 	if err != nil {
 		return s, fmt.Errorf("read policies: %w", err)
 	}

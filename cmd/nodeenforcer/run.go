@@ -15,7 +15,6 @@ import (
 	"github.com/podgrace/podgrace/internal/program/version"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
-	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // gcPercent is Go's GOGC where that is not set. The enforcer is on every node, and little of what it holds ever changes: a quarter of
@@ -55,7 +54,7 @@ func (o *options) load(ctx context.Context) (err error) {
 		o.Fixed = &known
 		return err
 	}
-	policies, err := policyfile.LoadNodePolicies(nil, o.policies...)
+	policies, err := readNodePolicies(o.policies...)
 	if err != nil {
 		return fmt.Errorf("read policies: %w", err)
 	}
