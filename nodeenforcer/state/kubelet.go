@@ -24,8 +24,11 @@ type Kubelet struct {
 	limit  int64 // of an answer, in bytes
 }
 
-// kubeletTimeout is for one answer. Statistics take it a second on a busy node.
-const kubeletTimeout = 10 * time.Second
+// The timeouts of answers. Statistics take the kubelet a second on a busy node, and more than ten if it gets a tenth of a CPU. Nothing waits for them: the evictor asks aside.
+const (
+	configTimeout = 10 * time.Second
+	statsTimeout  = time.Minute
+)
 
 // NewKubelet talks to the kubelet of a node, at host:port, with the credentials of an API server's client.
 //
@@ -45,7 +48,7 @@ func NewKubelet(address, nodeName string, credentials *rest.Config, caFile strin
 	if caFile != "" {
 		config.ServerName = nodeName
 	}
-	config.Timeout, config.Proxy = kubeletTimeout, func(*http.Request) (*url.URL, error) { return nil, nil }
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the kubelet: %w", err)
@@ -60,7 +63,7 @@ func (k *Kubelet) Config(ctx context.Context) (*kubeletconfigv1beta1.KubeletConf
 	var answer struct {
 		Config *kubeletconfigv1beta1.KubeletConfiguration `json:"kubeletconfig"`
 	}
-	if err := k.get(ctx, "/configz", &answer); err != nil {
+	if err := k.get(ctx, configTimeout, "/configz", &answer); err != nil {
 		return nil, fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
 	if answer.Config == nil {
@@ -72,7 +75,7 @@ func (k *Kubelet) Config(ctx context.Context) (*kubeletconfigv1beta1.KubeletConf
 // Stats returns what the kubelet last measured.
 func (k *Kubelet) Stats(ctx context.Context) (*statsv1alpha1.Summary, error) {
 	var answer statsv1alpha1.Summary
-	if err := k.get(ctx, "/stats/summary", &answer); err != nil {
+	if err := k.get(ctx, statsTimeout, "/stats/summary", &answer); err != nil {
 		return nil, fmt.Errorf("read the kubelet's statistics: %w", err)
 	}
 	return &answer, nil
@@ -81,7 +84,9 @@ func (k *Kubelet) Stats(ctx context.Context) (*statsv1alpha1.Summary, error) {
 // maxAnswer is how much of an answer is read: the statistics of 500 pods are about 3 MiB.
 const maxAnswer = 64 << 20
 
-func (k *Kubelet) get(ctx context.Context, path string, into any) error {
+func (k *Kubelet) get(ctx context.Context, within time.Duration, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	at := k.base
 	at.Path = path
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
