@@ -23,7 +23,7 @@ import (
 // rbacFiles hold all rights that Podgrace gives.
 var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/nodeenforcer-enforce/rbac.yaml", "components/selfmanaged/rbac.yaml", "components/fencer/rbac.yaml", "components/volumelock/rbac.yaml", "components/fencer-networkfence/rbac.yaml", "components/self-fence/rbac.yaml"}
 
-// peoples has the roles of who runs podgrace doctor, which doctor/collect holds against each of its reads.
+// peoples has the roles of who runs podgrace doctor, which cli/doctor/collect holds against each of its reads.
 const peoples = "doctor/rbac.yaml"
 
 // rule is one rule of a role, with the comment above it.

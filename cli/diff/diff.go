@@ -153,6 +153,8 @@ type Threshold struct {
 	Nodes   []string `json:"nodes,omitempty"`
 	Of      int      `json:"of"`
 	Unknown int      `json:"unknown,omitempty"`
+	// Why is the first reason why one of them did not.
+	Why string `json:"why,omitempty"`
 }
 
 // text is such as "hard memory.available of 90% is met now by 2 of 3 nodes (n1, n2); 1 did not tell what is left". It names the first nodes.
@@ -167,6 +169,9 @@ func (t *Threshold) text(names int) string {
 	}
 	if t.Unknown > 0 {
 		text += fmt.Sprintf("; %d did not tell what is left", t.Unknown)
+		if t.Why != "" {
+			text += " (" + console.OneLine(t.Why) + ")"
+		}
 	}
 	return text
 }
@@ -197,8 +202,9 @@ type Summary struct {
 	NotKnown review.NotKnown `json:"notKnown,omitempty"`
 	// Errors are what could not be read.
 	Errors int `json:"errors"`
-	// Evicting is how many new eviction thresholds are met by nodes now.
-	Evicting int `json:"evicting,omitempty"`
+	// Thresholds is how many eviction thresholds are new to nodes, and Evicting how many of them are met now.
+	Thresholds int `json:"thresholds,omitempty"`
+	Evicting   int `json:"evicting,omitempty"`
 	// NoPolicies: neither side has a PodPolicy.
 	NoPolicies bool `json:"noPolicies,omitempty"`
 	// Unknown over all that was judged, changed or not, the most frequent first.
@@ -233,7 +239,7 @@ func (d *Diff) AddErrors(errs ...*manifest.Error) {
 
 // AddThresholds adds what a change of NodePolicies brings to nodes.
 func (d *Diff) AddThresholds(all []Threshold) {
-	d.Thresholds = all
+	d.Thresholds, d.Summary.Thresholds = all, len(all)
 	for _, t := range all {
 		if len(t.Nodes) > 0 {
 			d.Summary.Evicting++

@@ -16,7 +16,7 @@ func writeMarkdown(w io.Writer, d *Diff, _ Options) error {
 	var c strings.Builder
 	s := &d.Summary
 	c.WriteString("### Podgrace: " + s.outcome() + "\n\n" + s.judged() + "\n")
-	if s.NoPolicies {
+	if s.NoPolicies && s.Thresholds == 0 {
 		c.WriteString("\n**" + noPolicies + "**\n")
 	}
 	c.WriteString(markdownCounts(s))

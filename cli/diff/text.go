@@ -172,7 +172,7 @@ func (p *textPage) summary(d *Diff) {
 	if s.Evicting > 0 {
 		p.Marked(console.Red, fmt.Sprintf("%*d", margin-2, s.Evicting), console.Noun(s.Evicting, "new eviction threshold is", "new eviction thresholds are")+" met by nodes now")
 	}
-	if s.NoPolicies {
+	if s.NoPolicies && s.Thresholds == 0 {
 		p.Marked(console.Yellow, "", noPolicies)
 	}
 	if s.RunningDifferent > 0 {
@@ -210,7 +210,7 @@ func (s *Summary) judged() string {
 
 func (s *Summary) outcome() string {
 	switch {
-	case s.Affected == 0 && s.Evicting > 0:
+	case s.Affected == 0 && s.Thresholds > 0:
 		return "the change of policies changes none of them"
 	case s.Affected == 0:
 		return "the change of policies changes nothing"

@@ -63,10 +63,6 @@ func builtIn() map[schema.GroupKind][]custom {
 			{path: []string{"spec", "tasks" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
 			{path: []string{"spec", "finally" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
 		},
-		{Group: "tekton.dev", Kind: "PipelineRun"}: {
-			{path: []string{"spec", "pipelineSpec", "tasks" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
-			{path: []string{"spec", "pipelineSpec", "finally" + each, "taskSpec"}, controller: taskRun, template: tektonTask},
-		},
 		// https://github.com/strimzi/strimzi-kafka-operator: WorkloadUtils.createPod
 		{Group: "kafka.strimzi.io", Kind: "Kafka"}:         {{path: []string{"spec", "kafka"}, controller: strimziPodSet, template: strimziPod}},
 		{Group: "kafka.strimzi.io", Kind: "KafkaNodePool"}: {{path: []string{"spec"}, controller: strimziPodSet, template: strimziPod}},

@@ -97,7 +97,7 @@ func (r *Runner) judge(ctx context.Context, s *Suite, w *world, c *Case) *Outcom
 	}
 	o.Result = result
 	if c.Then.empty() {
-		o.Status, o.Error = Errored, "it expects nothing; a then for what happens is below"
+		o.Status, o.Error = Errored, "it expects nothing; the table of podgrace test has a then for what happens"
 		return o
 	}
 	if o.Differences = c.Then.check(result); len(o.Differences) > 0 {

@@ -38,6 +38,7 @@ type policyReader struct {
 
 // files are those that a path stands for.
 func (r *policyReader) files(path string) (names []string) {
+	before := len(r.errs)
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -53,7 +54,7 @@ func (r *policyReader) files(path string) (names []string) {
 		}
 		names = append(names, name)
 	}}).Walk(path)
-	if len(names) == 0 {
+	if len(names) == 0 && len(r.errs) == before {
 		r.errs = append(r.errs, &manifest.Error{File: path, Message: "no .yaml, .yml or .json file in this folder", Whole: true})
 	}
 	return names
@@ -117,6 +118,10 @@ func decodePolicy(d *manifest.Document) (p *v1alpha1.NodePolicy, errs []error) {
 			return json.UnmarshalCaseSensitivePreserveInts(raw, &v1alpha1.NodePolicy{})
 		}, err)}
 	}
+	errs = missing(d.JSON)
+	if p.Spec.Mode == "" { // the definition's default, which messages name
+		p.Spec.Mode = v1alpha1.NodeModeObserve
+	}
 	for _, e := range strict {
 		at := ""
 		if of, ok := errors.AsType[json.FieldError](e); ok {
@@ -134,4 +139,38 @@ func decodePolicy(d *manifest.Document) (p *v1alpha1.NodePolicy, errs []error) {
 		errs = append(errs, &manifest.FieldError{Field: "spec.nodeSelector", Message: err.Error()})
 	}
 	return p, errs
+}
+
+// missing are the fields that the definition requires and whose zero value is one that could be meant.
+func missing(raw []byte) (errs []error) {
+	var given struct {
+		Spec *struct {
+			QOSReserved *struct {
+				MemoryPercent *int32 `json:"memoryPercent"`
+			} `json:"qosReserved"`
+			Eviction struct {
+				Soft []struct {
+					GracePeriod *string `json:"gracePeriod"`
+				} `json:"soft"`
+			} `json:"eviction"`
+		} `json:"spec"`
+	}
+	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &given); err != nil {
+		return []error{err}
+	}
+	require := func(there bool, field string) {
+		if !there {
+			errs = append(errs, &manifest.FieldError{Field: field, Message: field + " is required"})
+		}
+	}
+	if require(given.Spec != nil, "spec"); given.Spec == nil {
+		return errs
+	}
+	if q := given.Spec.QOSReserved; q != nil {
+		require(q.MemoryPercent != nil, "spec.qosReserved.memoryPercent")
+	}
+	for i, t := range given.Spec.Eviction.Soft {
+		require(t.GracePeriod != nil, fmt.Sprintf("spec.eviction.soft[%d].gracePeriod", i))
+	}
+	return errs
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
-// Files of NodePolicies are refused if the CustomResourceDefinition's own code refuses them. One difference is left: a memoryPercent that is missing counts as 0.
+// Files of NodePolicies are refused if the CustomResourceDefinition's own code refuses them.
 func TestNodePoliciesAreRefusedAsByTheDefinition(t *testing.T) {
 	for spec, wrong := range map[string]bool{
 		"": false, "mode: Tune": false, "mode: Force": true, "modus: Tune": true, "mode: 1": true, "weight: a": true, "weight: 5": false, "weight: 1.5": true,
-		"qosReserved: {memoryPercent: 100}": false, "qosReserved: {memoryPercent: 101}": true, "qosReserved: {memoryPercent: -1}": true,
+		"qosReserved: {memoryPercent: 100}": false, "qosReserved: {memoryPercent: 101}": true, "qosReserved: {memoryPercent: -1}": true, "qosReserved: {}": true,
 		"memory: {protection: Tiered, throttlePercent: 1}": false, "memory: {protection: Some}": true, "memory: {throttlePercent: 0}": true, "memory: {throttlePercent: 101}": true,
 		"oom: {order: Priority}": false, "oom: {order: Age}": true,
 		"bounds: {maxProtection: Low, maxProtectedMemoryPercent: 0, maxCPUWeight: 1, maxIOWeight: 10000}": false,
@@ -27,6 +27,7 @@ func TestNodePoliciesAreRefusedAsByTheDefinition(t *testing.T) {
 		"eviction: {hard: [{signal: memory.available, value: 110%}]}":                                                                  true, "eviction: {hard: [{signal: memory, value: 10%}]}": true, "eviction: {hard: [{signal: pid.available, value: much}]}": true,
 		"eviction: {hard: [{signal: pid.available, value: '-1'}]}": true, "eviction: {hard: [{signal: pid.available, value: 1}, {signal: pid.available, value: '2'}]}": true,
 		"eviction: {memoryStall: {stall: 100ms, window: 1s}}": false, "eviction: {memoryStall: {stall: 2s, window: 1s}}": true, "eviction: {memoryStall: {stall: 100ms, window: 1m}}": true, "eviction: {memoryStall: {kind: Any, stall: 100ms, window: 1s}}": true,
+		"eviction: {soft: [{signal: memory.available, value: 1Gi}]}": true, "eviction: {memoryStall: {window: 1s}}": true, "eviction: {hard: [{signal: memory.available}]}": true,
 		"nodeSelector: {matchLabels: {pool: a}}": false, "nodeSelector: {matchExpressions: [{key: a, operator: Near}]}": true, "nodeSelector: {matchLabels: {'a b': c}}": true,
 		"reservations: {kube: {memory: 1Gi}}": false, "reservations: {kube: {memory: much}}": true,
 	} {
@@ -47,7 +48,7 @@ func TestNodePoliciesAreRefusedAsByTheDefinition(t *testing.T) {
 		if wrong {
 			continue
 		}
-		if len(got) != 1 || len(want) != 1 || got[0].Name != want[0].Name || !cmp.Equal(got[0].Spec.NodeSelector, want[0].Spec.NodeSelector) || got[0].Spec.Mode != want[0].Spec.Mode && got[0].Spec.Mode != "" {
+		if len(got) != 1 || len(want) != 1 || got[0].Name != want[0].Name || !cmp.Equal(got[0].Spec.NodeSelector, want[0].Spec.NodeSelector) || got[0].Spec.Mode != want[0].Spec.Mode {
 			t.Errorf("%q: %v, want %v", spec, got, want)
 		}
 	}

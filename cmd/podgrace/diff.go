@@ -25,8 +25,8 @@ and pods: what is refused or admitted, which fields of created pods differ, whic
 warnings come and go, and whether force deletes, and evictions with a grace
 period of 0, are still let through.
 
---from and --to are files and folders with PodPolicies, and PolicyExceptions with
-their grants; "none" stands for no policies. --from may be a branch, tag or commit
+--from and --to are files and folders with PodPolicies, NodePolicies, and
+PolicyExceptions with their grants; "none" stands for no policies. --from may be a branch, tag or commit
 of the repository at hand, for what --to was there; git::REPOSITORY//PATH@REF is a
 path of any commit on this machine.
 Where a cluster is named by --kubeconfig, --context or --server, its own
@@ -36,6 +36,11 @@ those of one namespace). Nothing but GET is sent to it.
 A policy reaches new pods only. Pods that run already are therefore judged for
 their removal; and which of them would be created otherwise today is said beside
 the changes, whatever --from says, and does not count for the exit code.
+
+If --to has NodePolicies and a cluster is named, the kubelets of the nodes that get
+an eviction threshold are asked whether they meet it now (get nodes/proxy). Of the
+NodePolicies those that --to lacks stay. --to may have NodePolicies alone: then
+PodPolicies are not compared.
 
 PodPolicies among the manifests of -f and --state are passed over.
 
@@ -92,8 +97,8 @@ func newDiff(t terminal.Terminal, name string) *cobra.Command {
 
 // AddFlags declares the flags.
 func (o *diffOptions) AddFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.from, "from", nil, "file or folder with the PodPolicies before, or none, or a branch, tag or commit of this repository, for --to as it was there; may be repeated (default: the cluster's)")
-	f.StringArrayVar(&o.to, "to", nil, "file or folder with the PodPolicies after, or none; may be repeated")
+	f.StringArrayVar(&o.from, "from", nil, "file or folder with the policies before, or none, or a branch, tag or commit of this repository, for --to as it was there; may be repeated (default: the cluster's)")
+	f.StringArrayVar(&o.to, "to", nil, "file or folder with the policies after, or none; may be repeated")
 	f.StringArrayVarP(&o.inputs.Paths, "filename", "f", nil, "file, folder or - (stdin) with manifests, or a cluster's dump; may be repeated (default: the cluster's workloads and pods)")
 	o.inputs.AddReadingFlags(f)
 	f.StringArrayVar(&o.inputs.State, "state", nil, "file or folder with more objects of the cluster; may be repeated")
@@ -152,11 +157,9 @@ func runDiff(ctx context.Context, t terminal.Terminal, o *diffOptions) error {
 	}
 	d.Summary.Files = r.files
 	d.Summary.NoPolicies = len(r.before) == 0 && len(r.after) == 0
-	thresholds, err := r.thresholds(ctx)
-	if err != nil {
+	if err := r.addThresholds(ctx, d); err != nil {
 		return err
 	}
-	d.AddThresholds(thresholds)
 	d.AddErrors(r.errors...)
 	wrong, left := review.SetAside(d.Errors)
 	d.Errors, d.Summary.Errors = wrong, len(wrong)
@@ -188,6 +191,8 @@ type diffReader struct {
 	documents     []*manifest.Document
 	files         int
 	errors        []*manifest.Error
+	// nodesAlone: --to has no PodPolicy, and those of --from are on both sides.
+	nodesAlone bool
 	// policyFiles by the flag that names them.
 	policyFiles map[string]*load.PolicyFiles
 }
@@ -209,7 +214,8 @@ func (r *diffReader) read(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.onlyNodes() {
+	if r.nodesAlone = r.onlyNodes(); r.nodesAlone {
+		fmt.Fprintln(r.Err, "--to has NodePolicies alone: PodPolicies are not compared")
 		r.after = r.before
 	}
 	if err := r.inputs.Templates.Set(r.state); err != nil {
@@ -299,6 +305,9 @@ func (r *diffReader) engine(flag string, policies []*v1alpha1.PodPolicy) (*revie
 	}
 	if r.inputs.Namespace != "" {
 		e.Namespace = r.inputs.Namespace
+	}
+	if r.nodesAlone {
+		flag = "--from" // the same policies, and exceptions from them
 	}
 	if files := r.policyFiles[flag]; files != nil && len(policies) > 0 {
 		exceptions, wrong := files.Exceptions()

@@ -196,7 +196,7 @@ func TestDiffOfNodePolicies(t *testing.T) {
 		"/api/v1/nodes/n1/proxy/stats/summary":     stats("900", "100"),
 		"/api/v1/nodes/n2/proxy/stats/summary":     stats("100", "900"),
 		"/api/v1/nodes/n3/proxy/stats/summary":     stats("850", "150"),
-		"/api/v1/nodes/silent/proxy/stats/summary": `{}`,
+		"/api/v1/nodes/silent/proxy/stats/summary": `no answer`,
 		"/api/v1/nodes/other/proxy/stats/summary":  stats("1", "999"),
 		"/apis/apps/v1/deployments":                `{"items":[]}`,
 		"/api/v1/pods":                             `{"items":[]}`,
@@ -208,15 +208,13 @@ func TestDiffOfNodePolicies(t *testing.T) {
 		says   []string
 	}{
 		"mistyped": {"90%", 1, []string{
-			"EVICTS", "NodePolicy workers: hard memory.available of 90% is met now by 2 of 4 nodes (n2, n3); 1 did not tell what is left", "1  new eviction threshold is met by nodes now",
+			"EVICTS", "NodePolicy workers: hard memory.available of 90% is met now by 2 of 4 nodes (n2, n3); 1 did not tell what is left (invalid character", "1  new eviction threshold is met by nodes now",
 		}},
-		"as meant": {"10%", 0, []string{"NODES", "NodePolicy workers: hard memory.available of 10% is met now by 0 of 4 nodes; 1 did not tell what is left"}},
+		"as meant": {"10%", 0, []string{"NODES", "NodePolicy workers: hard memory.available of 10% is met now by 0 of 4 nodes; 1 did not tell what is left", "changes none of them"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "node.yaml")
 			text := `{apiVersion: podgrace.dev/v1alpha1, kind: NodePolicy, metadata: {name: workers}, spec: {mode: Tune, eviction: {hard: [{signal: memory.available, value: "` + test.policy + `"}]}}}
----
-{apiVersion: podgrace.dev/v1alpha1, kind: NodePolicy, metadata: {name: gpu}, spec: {mode: Tune, weight: 10, nodeSelector: {matchLabels: {pool: gpu}}, eviction: {hard: [{signal: memory.available, value: 90%}]}}}
 `
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -231,6 +229,23 @@ func TestDiffOfNodePolicies(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without the rights to read NodePolicies the rest of a diff holds.
+func TestDiffWithoutRightsOnNodes(t *testing.T) {
+	kubeconfig := cluster(t, map[string]string{
+		"/apis/podgrace.dev/v1alpha1/nodepolicies": `no list`, "/apis/apps/v1/deployments": `{"items":[]}`, "/api/v1/pods": `{"items":[]}`,
+	})
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(file, []byte("{apiVersion: podgrace.dev/v1alpha1, kind: NodePolicy, metadata: {name: workers}, spec: {mode: Tune}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, told bytes.Buffer
+	root := newRoot(terminal.Terminal{In: strings.NewReader(""), Out: &out, Err: &told}, "podgrace")
+	root.SetArgs([]string{"diff", "--to", file, "--kubeconfig", kubeconfig, "-f", "testdata/diff/web.yaml"})
+	if err := root.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "1 workload in 1 file") || !strings.Contains(told.String(), "not known on which nodes") || !strings.Contains(told.String(), "PodPolicies are not compared") {
+		t.Errorf("%v\n%s\n%s", err, out.String(), told.String())
 	}
 }
 

@@ -15,7 +15,20 @@ import (
 	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
-// thresholds asks the nodes that get eviction thresholds by the change whether they meet them now. It asks nobody if the policies that come have no NodePolicy.
+// addThresholds adds to a diff on how many nodes new eviction thresholds are met. If that can't be read, the reason is printed and the rest of the diff holds.
+func (r *diffReader) addThresholds(ctx context.Context, d *diff.Diff) error {
+	all, err := r.thresholds(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		fmt.Fprintf(r.Err, "not known on which nodes new eviction thresholds are met: %v\n", err)
+	}
+	d.AddThresholds(all)
+	return nil
+}
+
+// thresholds asks the kubelets of the nodes that get eviction thresholds by the change whether they meet them now. It asks none if the policies that come have no NodePolicy.
 func (r *diffReader) thresholds(ctx context.Context) ([]diff.Threshold, error) {
 	after := r.nodePoliciesOf("--to")
 	if !r.inputs.Live || len(after) == 0 {
@@ -39,35 +52,45 @@ func (r *diffReader) thresholds(ctx context.Context) ([]diff.Threshold, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newlyMet(nodes.Items, before, after, func(node string) map[v1alpha1.EvictionSignal]enforcement.Left {
+	return newlyMet(nodes.Items, before, replaced(before, after), func(n *corev1.Node) (map[v1alpha1.EvictionSignal]enforcement.Left, error) {
 		var told statsv1alpha1.Summary
-		if err := get(ctx, kube, &told, "/api/v1/nodes", node, "proxy/stats/summary"); err != nil {
-			return nil
+		if err := get(ctx, kube, &told, "/api/v1/nodes", n.Name, "proxy/stats/summary"); err != nil {
+			return nil, err
 		}
-		return enforcement.LeftOf(&told)
+		return enforcement.LeftOf(&told, n.Status.Capacity), nil
 	})
+}
+
+// replaced are the policies after others were applied: one of the same name is replaced, and the rest stays.
+func replaced(before, applied []*v1alpha1.NodePolicy) []*v1alpha1.NodePolicy {
+	stay := slices.DeleteFunc(slices.Clone(before), func(p *v1alpha1.NodePolicy) bool {
+		return slices.ContainsFunc(applied, func(a *v1alpha1.NodePolicy) bool { return a.Name == p.Name })
+	})
+	return append(stay, applied...)
 }
 
 // askedAtOnce is how many kubelets are asked at the same time.
 const askedAtOnce = 16
 
-// newlyMet returns the thresholds that are new to nodes, by NodePolicy, with the nodes that meet them. left asks a node; nil: it does not answer.
-func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left func(node string) map[v1alpha1.EvictionSignal]enforcement.Left) ([]diff.Threshold, error) {
+// newlyMet returns the thresholds that are new to nodes, by NodePolicy, with the nodes that meet them. left asks a node's kubelet.
+func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left func(*corev1.Node) (map[v1alpha1.EvictionSignal]enforcement.Left, error)) ([]diff.Threshold, error) {
 	was, _ := enforcement.Compile(before) // one whose selector does not compile selects nothing
 	comes, err := enforcement.Compile(after)
 	if err != nil {
 		return nil, err
 	}
 	type asked struct {
-		node, policy string
-		thresholds   []enforcement.Threshold
-		left         map[v1alpha1.EvictionSignal]enforcement.Left
+		node       *corev1.Node
+		policy     string
+		thresholds []enforcement.Threshold
+		left       map[v1alpha1.EvictionSignal]enforcement.Left
+		err        error
 	}
 	var all []*asked
 	for i := range nodes {
 		p := comes.For(nodes[i].Labels)
 		if t := enforcement.NewThresholds(was.For(nodes[i].Labels), p); len(t) > 0 {
-			all = append(all, &asked{node: nodes[i].Name, policy: p.Name, thresholds: t})
+			all = append(all, &asked{node: &nodes[i], policy: p.Name, thresholds: t})
 		}
 	}
 	var wait sync.WaitGroup
@@ -75,7 +98,7 @@ func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left fu
 	for _, a := range all {
 		free <- struct{}{}
 		wait.Go(func() {
-			a.left = left(a.node)
+			a.left, a.err = left(a.node)
 			<-free
 		})
 	}
@@ -93,8 +116,11 @@ func newlyMet(nodes []corev1.Node, before, after []*v1alpha1.NodePolicy, left fu
 			switch met, known := t.Met(a.left); {
 			case !known:
 				found[i].Unknown++
+				if found[i].Why == "" && a.err != nil {
+					found[i].Why = a.err.Error()
+				}
 			case met:
-				found[i].Nodes = append(found[i].Nodes, a.node)
+				found[i].Nodes = append(found[i].Nodes, a.node.Name)
 			}
 		}
 	}

@@ -94,7 +94,7 @@ var parts = []part{
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", set: setE2E, dir: "e2e",
-		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, shares: wholeNode, cores: 0.35, minutes: 9.5,
+		packages: []string{"./kind/noregistry/box", "./kind/install"}, flags: live, after: []string{controlPlane, nodePrograms}, shares: wholeNode, cores: 0.3, minutes: 9.5,
 		moved: []moved{
 			{test: "TestOverlayThatAPIServersCantReach", foundBy: []string{"e2e/faults TestLimitsFailClosedWhenTheyCanAnswer", "e2e/faults TestGuardIsArmedWhenItCanAnswer"}},
 			{test: "TestVolumeLock", foundBy: []string{"e2e/apiserver TestAdoptWithItsRole", "e2e/volumelock TestFifteenSteps"}},
@@ -106,10 +106,9 @@ var parts = []part{
 	},
 	{
 		name: "fenced machines", what: "fence agents, a BMC, and machines in QEMU that are cut off", set: setE2E, dir: "e2e",
-		packages: []string{"./fencing/agents", "./fencing/guests"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.45, minutes: 4.5,
+		packages: []string{"./fencing/agents", "./fencing/guests"}, flags: live, after: []string{controlPlane, nodePrograms}, cores: 0.45, minutes: 5.7,
 		moved: []moved{
-			{test: "TestMachines/paused", foundBy: []string{"e2e/fencing TestFence", "e2e/fencing TestClockThatJumps", "fencing TestHistories"}},
-			{test: "TestMachines/askedFor", foundBy: []string{"e2e/fencing TestFence", "fencing TestHistories"}},
+			{test: "TestMachines/paused", foundBy: []string{"fencing TestHistories", "fencing TestIncidents"}},
 			{test: "TestSelfFence", foundBy: []string{"nodeenforcer/selffence TestFeeder", "e2e/node/guest TestWatchdog", "fencing TestHistories", "fencing TestConditionByWatchdog"}},
 		},
 	},
@@ -142,7 +141,7 @@ var parts = []part{
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", set: setE2E, dir: "e2e",
-		packages: []string{"./page/...", "./screenshot/..."}, flags: live, cores: 0.45, minutes: 1.2,
+		packages: []string{"./page/...", "./screenshot/..."}, flags: live, cores: 0.45, minutes: 1.1,
 	},
 	{
 		name: "chaos", what: "random faults, with a kubelet of this host if it can have one", set: setAll, dir: "e2e",

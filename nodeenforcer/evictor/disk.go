@@ -133,7 +133,10 @@ func (e *Evictor) heard(a diskAnswer) (unknown func(v1alpha1.EvictionSignal) err
 	kubelet, runtime := e.folders()
 	disks := e.Sensor.Disks.Relocate(e.Clock.Now(), a.node, a.image, kubelet, runtime)
 	a.stats.one = disks.Located() && (a.one || disks.Node.Path == disks.Image.Path)
-	e.Sensor.Disks, e.told, e.oneDisk = disks, true, a.stats.one
+	e.Sensor.Disks, e.told = disks, true
+	if disks.Located() { // else it stays as it was: evictions are judged by it
+		e.oneDisk = a.stats.one
+	}
 	return func(signal v1alpha1.EvictionSignal) error { return disks.Of(signal).Err }
 }
 

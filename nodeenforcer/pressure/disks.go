@@ -24,8 +24,8 @@ type Folder struct {
 }
 
 // recently is how old what the kubelet says of a file system can be: cadvisor measures all of them every ten to fifteen seconds (defaultHousekeepingInterval and
-// maxHousekeepingInterval, pkg/kubelet/cadvisor/cadvisor_linux.go, 1.36.3), and the kubelet may take ten to answer.
-const recently = 40 * time.Second
+// maxHousekeepingInterval, pkg/kubelet/cadvisor/cadvisor_linux.go, 1.36.3), and the kubelet may take thirty to answer.
+const recently = time.Minute
 
 // Disk is by which folder one of the kubelet's file systems is measured, or why it can't be.
 type Disk struct {

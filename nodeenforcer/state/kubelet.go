@@ -27,7 +27,7 @@ type Kubelet struct {
 // The timeouts of answers. Statistics take the kubelet a second on a busy node, and more than ten if it gets a tenth of a CPU. Nothing waits for them: the evictor asks aside.
 const (
 	configTimeout = 10 * time.Second
-	statsTimeout  = time.Minute
+	statsTimeout  = 30 * time.Second
 )
 
 // NewKubelet talks to the kubelet of a node, at host:port, with the credentials of an API server's client.

@@ -3,7 +3,9 @@ package enforcement
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -13,11 +15,12 @@ import (
 type Left struct{ Available, Capacity int64 }
 
 // LeftOf reads a kubelet's statistics (GET /stats/summary) as the kubelet does for its own thresholds (pkg/kubelet/eviction/helpers.go
-// makeSignalObservations, 1.36.3). A signal that they lack is absent.
-func LeftOf(s *statsv1alpha1.Summary) map[v1alpha1.EvictionSignal]Left {
+// makeSignalObservations, 1.36.3), but for huge pages, which are taken off memory.available as by the node enforcer. capacity is the node's. A signal that
+// they lack is absent.
+func LeftOf(s *statsv1alpha1.Summary, capacity corev1.ResourceList) map[v1alpha1.EvictionSignal]Left {
 	left := map[v1alpha1.EvictionSignal]Left{}
 	if m := s.Node.Memory; m != nil && m.AvailableBytes != nil && m.WorkingSetBytes != nil {
-		left[v1alpha1.SignalMemoryAvailable] = Left{int64(*m.AvailableBytes), int64(*m.AvailableBytes + *m.WorkingSetBytes)}
+		left[v1alpha1.SignalMemoryAvailable] = Left{int64(*m.AvailableBytes) - hugePages(capacity), int64(*m.AvailableBytes + *m.WorkingSetBytes)}
 	}
 	if r := s.Node.Rlimit; r != nil && r.MaxPID != nil && r.NumOfRunningProcesses != nil {
 		left[v1alpha1.SignalPIDAvailable] = Left{*r.MaxPID - *r.NumOfRunningProcesses, *r.MaxPID}
@@ -35,6 +38,16 @@ func LeftOf(s *statsv1alpha1.Summary) map[v1alpha1.EvictionSignal]Left {
 		disk(r.ImageFs, v1alpha1.SignalImageFsAvailable, v1alpha1.SignalImageFsInodesFree)
 	}
 	return left
+}
+
+// hugePages are all of a node's, in bytes.
+func hugePages(capacity corev1.ResourceList) (sum int64) {
+	for name, q := range capacity {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			sum += q.Value()
+		}
+	}
+	return sum
 }
 
 // Threshold is one of a NodePolicy by which its nodes' enforcers evict pods.
@@ -82,5 +95,8 @@ func evictingBy(p *v1alpha1.NodePolicy) (all []Threshold) {
 	for _, t := range p.Spec.Eviction.Soft {
 		all = append(all, Threshold{"soft", t.Signal, t.Value})
 	}
-	return all
+	return slices.DeleteFunc(all, func(t Threshold) bool { // 100% and 0 are ignored, and what can't be read as well
+		amount, err := ParseAmount(t.Value)
+		return err != nil || amount.Never()
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -14,16 +16,22 @@ import (
 func TestLeftOf(t *testing.T) {
 	fs := &statsv1alpha1.FsStats{AvailableBytes: new(uint64(30)), CapacityBytes: new(uint64(100)), InodesFree: new(uint64(4)), Inodes: new(uint64(9))}
 	for name, test := range map[string]struct {
-		node statsv1alpha1.NodeStats
-		want map[v1alpha1.EvictionSignal]enforcement.Left
+		node     statsv1alpha1.NodeStats
+		capacity corev1.ResourceList
+		want     map[v1alpha1.EvictionSignal]enforcement.Left
 	}{
+		"huge pages are nobody else's": {
+			node:     statsv1alpha1.NodeStats{Memory: &statsv1alpha1.MemoryStats{AvailableBytes: new(uint64(50 << 20)), WorkingSetBytes: new(uint64(50 << 20))}},
+			capacity: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("30Mi"), "hugepages-1Gi": resource.MustParse("0"), "memory": resource.MustParse("100Mi")},
+			want:     map[v1alpha1.EvictionSignal]enforcement.Left{v1alpha1.SignalMemoryAvailable: {Available: 20 << 20, Capacity: 100 << 20}},
+		},
 		"all": {
-			statsv1alpha1.NodeStats{
+			node: statsv1alpha1.NodeStats{
 				Memory: &statsv1alpha1.MemoryStats{AvailableBytes: new(uint64(20)), WorkingSetBytes: new(uint64(60)), UsageBytes: new(uint64(70))},
 				Rlimit: &statsv1alpha1.RlimitStats{MaxPID: new(int64(1000)), NumOfRunningProcesses: new(int64(300))},
 				Fs:     fs, Runtime: &statsv1alpha1.RuntimeStats{ImageFs: &statsv1alpha1.FsStats{AvailableBytes: new(uint64(1)), CapacityBytes: new(uint64(2))}},
 			},
-			map[v1alpha1.EvictionSignal]enforcement.Left{
+			want: map[v1alpha1.EvictionSignal]enforcement.Left{
 				v1alpha1.SignalMemoryAvailable: {Available: 20, Capacity: 80}, v1alpha1.SignalPIDAvailable: {Available: 700, Capacity: 1000},
 				v1alpha1.SignalNodeFsAvailable: {Available: 30, Capacity: 100}, v1alpha1.SignalNodeFsInodesFree: {Available: 4, Capacity: 9},
 				v1alpha1.SignalImageFsAvailable: {Available: 1, Capacity: 2},
@@ -31,15 +39,15 @@ func TestLeftOf(t *testing.T) {
 		},
 		"a kubelet that has none yet": {want: map[v1alpha1.EvictionSignal]enforcement.Left{}},
 		"half of each": {
-			statsv1alpha1.NodeStats{
+			node: statsv1alpha1.NodeStats{
 				Memory: &statsv1alpha1.MemoryStats{AvailableBytes: new(uint64(20))}, Rlimit: &statsv1alpha1.RlimitStats{MaxPID: new(int64(1))},
 				Fs: &statsv1alpha1.FsStats{AvailableBytes: new(uint64(30)), InodesFree: new(uint64(1))}, Runtime: &statsv1alpha1.RuntimeStats{},
 			},
-			map[v1alpha1.EvictionSignal]enforcement.Left{},
+			want: map[v1alpha1.EvictionSignal]enforcement.Left{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, enforcement.LeftOf(&statsv1alpha1.Summary{Node: test.node})); diff != "" {
+			if diff := cmp.Diff(test.want, enforcement.LeftOf(&statsv1alpha1.Summary{Node: test.node}, test.capacity)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -64,6 +72,8 @@ func TestNewThresholds(t *testing.T) {
 		"a new policy":                   {nil, policy(v1alpha1.NodeModeTune, "", "90%"), "hard memory.available of 90%"},
 		"a policy that goes":             {policy(v1alpha1.NodeModeTune, "", "90%"), nil, ""},
 		"the same":                       {policy(v1alpha1.NodeModeTune, "", "10%"), policy(v1alpha1.NodeModeRepair, "", "10%"), ""},
+		"a value that is never met":      {policy(v1alpha1.NodeModeTune, "", "100%"), policy(v1alpha1.NodeModeTune, "", "90%"), "hard memory.available of 90%"},
+		"and one after another":          {policy(v1alpha1.NodeModeTune, "", "90%"), policy(v1alpha1.NodeModeTune, "", "100%"), ""},
 		"one that observes":              {nil, policy("", "", "90%"), ""},
 		"one that does no longer":        {policy("", "", "90%"), policy("", v1alpha1.EvictionModeEvict, "90%"), "hard memory.available of 90%"},
 		"one that observes pods only":    {nil, policy(v1alpha1.NodeModeTune, v1alpha1.EvictionModeObserve, "90%"), ""},
