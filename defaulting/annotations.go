@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 const annotationsPath = "/metadata/annotations"

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 // enforcement is the path of the annotation that holds JSON: its fields are compared, and not its text.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 // Value of a JSON text, with numbers as they stand there; nil for what is none.

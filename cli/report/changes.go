@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/cli/delta"
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 // edit is one line of what changes in a pod: sign is '-', '+', ' ' for a key that others stand under, or '#' for why the lines

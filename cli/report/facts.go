@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 	"github.com/podgrace/podgrace/internal/manifest"
 )
 

@@ -9,9 +9,9 @@ import (
 	sigsjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 // Difference is one expectation that was not met.

@@ -8,9 +8,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 	"github.com/podgrace/podgrace/internal/manifest"
 )
 

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	sigsjson "sigs.k8s.io/json"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 // checkPath reports whether a pod can have a field there: one that it can't have would always be absent.

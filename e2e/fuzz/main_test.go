@@ -15,7 +15,7 @@ func TestRead(t *testing.T) {
 fuzz: elapsed: 3s, execs: 17193 (5714/sec), new interesting: 31 (total: 39)
 fuzz: elapsed: 6s, execs: 17200 (2/sec), new interesting: 32 (total: 40)
 PASS
-ok  	github.com/podgrace/podgrace/api/fieldpath	15.850s
+ok  	github.com/podgrace/podgrace/internal/fieldpath	15.850s
 `
 	if got, want := read(target{}, text), (outcome{execs: "17200", found: "32", known: "40"}); got != want {
 		t.Errorf("got %+v", got)

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 // Lines are the objects of a text by the line at which each begins, as far as they can be read: those of lists, too.

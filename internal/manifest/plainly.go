@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/internal/fieldpath"
 )
 
 // FieldError is what is wrong with one field of an object.

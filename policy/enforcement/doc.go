@@ -3,5 +3,7 @@
 // the offline commands tell by it what the plan will be.
 package enforcement
 
+import "github.com/podgrace/podgrace/internal/program/version"
+
 // NodeEnforcer is the node enforcer's name at the API server: the user agent and the field manager of what it writes, and the reporting controller of its Events.
-const NodeEnforcer = "podgrace-nodeenforcer"
+const NodeEnforcer = version.NodeEnforcer

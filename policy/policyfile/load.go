@@ -18,7 +18,6 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
-	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -142,7 +141,12 @@ var (
 	}
 	fencePolicies = kind[v1alpha1.FencePolicy, *v1alpha1.FencePolicy]{
 		name: "FencePolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.FencePolicyCRD) }),
-		check: func(p *v1alpha1.FencePolicy) error { _, err := fencing.CompilePolicy(p); return err },
+		check: func(p *v1alpha1.FencePolicy) error {
+			if _, err := p.Spec.NodeSelector.AsSelector(); err != nil {
+				return fmt.Errorf("FencePolicy %s: %w", p.Name, err)
+			}
+			return nil
+		},
 	}
 	fenceAgents = kind[v1alpha1.FenceAgent, *v1alpha1.FenceAgent]{
 		name: "FenceAgent", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.FenceAgentCRD) }),

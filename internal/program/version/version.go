@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/podgrace/podgrace/policy/enforcement"
 )
 
 // The programs, as they call themselves.
 const (
 	Webhook      = "podgrace-webhook"
-	NodeEnforcer = enforcement.NodeEnforcer
+	NodeEnforcer = "podgrace-nodeenforcer"
 	CommandLine  = "podgrace"
 	Preview      = "podgrace-preview"
 	Fencer       = "podgrace-fencer"
