@@ -516,17 +516,21 @@ func TestPeekBesideALargePod(t *testing.T) {
 	}
 }
 
+// fresh steps every two seconds for so long, and the kubelet measures the pods each time.
+func (s *diskStage) fresh(d time.Duration, pods ...*corev1.Pod) {
+	for range int(d / (2 * time.Second)) {
+		for _, p := range pods {
+			s.measured(p, much, 0)
+		}
+		s.later(2 * time.Second)
+	}
+}
+
 // The two minutes of a victim of a disk begin when its containers have ended, not when it was asked for.
 func TestReleaseBeginsWhenContainersHaveEnded(t *testing.T) {
 	neighbour, hog := victim("neighbour", 10), victim("hog", 0)
 	s := newDiskStage(t, neighbour, hog)
-	fresh := func(d time.Duration) {
-		for range int(d / (2 * time.Second)) {
-			s.measured(neighbour, much, 0)
-			s.measured(hog, much, 0)
-			s.later(2 * time.Second)
-		}
-	}
+	fresh := func(d time.Duration) { s.fresh(d, neighbour, hog) }
 	fresh(4 * time.Second)
 	s.want("measured", "hog")
 	s.terminator.standing[0].Dying = true
@@ -547,13 +551,7 @@ func TestSoftVictimWhoseObjectLasts(t *testing.T) {
 		soft := v1alpha1.SoftEvictionThreshold{EvictionThreshold: spec.Eviction.Hard[0]}
 		spec.Eviction = &v1alpha1.NodeEviction{EvictImmediately: true, Soft: []v1alpha1.SoftEvictionThreshold{soft}, MaxPodGracePeriodSeconds: new(int64(1200))}
 	})
-	fresh := func(d time.Duration) {
-		for range int(d / (2 * time.Second)) {
-			s.measured(neighbour, much, 0)
-			s.measured(hog, much, 0)
-			s.later(2 * time.Second)
-		}
-	}
+	fresh := func(d time.Duration) { s.fresh(d, neighbour, hog) }
 	fresh(4 * time.Second)
 	s.want("measured", "hog")
 	s.terminator.standing[0].Dying, s.terminator.standing[0].Ended = true, true
@@ -568,13 +566,7 @@ func TestEvictionsInVainOnOneDisk(t *testing.T) {
 	neighbour, hog := victim("neighbour", 10), victim("hog", 0)
 	s := newDiskStage(t, neighbour, hog)
 	s.source.Say(onDisks)
-	fresh := func(d time.Duration) {
-		for range int(d / (2 * time.Second)) {
-			s.measured(neighbour, much, 0)
-			s.measured(hog, much, 0)
-			s.later(2 * time.Second)
-		}
-	}
+	fresh := func(d time.Duration) { s.fresh(d, neighbour, hog) }
 	fresh(4 * time.Second)
 	s.want("measured", "hog")
 	s.ends()
