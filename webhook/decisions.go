@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,17 +25,9 @@ import (
 	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
-// The rate limits of a replica's decision log, in lines a second and at once. What is refused, warned about, allowed and allowed on somebody's word each have their own, so that a flood
-// of the one hides nothing of the other. A line has to pass three: that of its kind (who was told what in which namespace), that of its namespace, and that
-// of all namespaces together. For the last, namespaces of which nothing was to be logged for a minute have one of their own: whoever floods from many leaves
-// them room. A replica writes at most 160 lines a second in the long run, however many tenants flood it.
-const (
-	kindPerSecond, kindBurst           = 0.2, 10
-	namespacePerSecond, namespaceBurst = 2, 50
-	totalPerSecond, totalBurst         = 20, 200
-
-	freshAfter = time.Minute
-)
+// The rate limit of a replica's decision log: lines a second and at once, for each decision and reason in a namespace. A flood of one kind hides none of another, and adds at most one line a
+// second in each namespace.
+const perSecond, burst = 1, 20
 
 // maxPending is how many lines wait to be written. Nobody waits for them: whoever reads the log may be slow, or stand still, and answers must not. More than
 // these are left out. They take little over 1 MiB at most (decisionlog.Entry.Bounded).
@@ -48,48 +38,24 @@ type Decisions struct {
 	log     logr.Logger
 	percent int
 
-	kinds, namespaces *ratelimit.Limiters
-	totals            map[lane]*totals
-	suppressed        *prometheus.CounterVec
+	limits     *ratelimit.Limiters
+	suppressed *prometheus.CounterVec
 
 	mu      sync.Mutex
 	pending []decisionlog.Entry
 	writing chan struct{} // closed once none is pending any more; nil: none is
 }
 
-// lane is what has limits of its own: a decision, and of what is allowed that on somebody's word, of which the samples of the rest must hide nothing.
-type lane struct {
-	decision decisionlog.Decision
-	vouched  bool
-}
-
-// key is that of a limiter for something in the lane.
-func (l lane) key(of string) string {
-	return string(l.decision) + "\x00" + strconv.FormatBool(l.vouched) + "\x00" + of
-}
-
-// inNamespace is what has the limit of a namespace; unreadReviews is what has that of the reviews of which none is known. No namespace is called so, whatever a review says.
-func inNamespace(namespace string) string { return "namespace/" + namespace }
-
-const unreadReviews = "unread"
-
-// totals are the limits of all namespaces together.
-type totals struct{ again, fresh *rate.Limiter }
-
 // NewDecisions returns a log of refusals and warnings, and of so many of 100 decisions that allow. It registers the counter of what it leaves out.
 func NewDecisions(log logr.Logger, allowedPercent int, registry prometheus.Registerer) *Decisions {
 	l := &Decisions{
 		log: log, percent: allowedPercent,
-		kinds: ratelimit.New(kindPerSecond, kindBurst), namespaces: ratelimit.New(namespacePerSecond, namespaceBurst),
-		totals: map[lane]*totals{},
+		limits: ratelimit.New(perSecond, burst),
 		suppressed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_decision_log_suppressed_total", Help: "Lines that the decision log left out because of its rate limits, or because those before them were not taken, by decision (Deny, Warn, Allow). What is allowed and not in the sample is not counted.",
 		}, []string{"decision"}),
 	}
 	for _, d := range []decisionlog.Decision{decisionlog.Allow, decisionlog.Warn, decisionlog.Deny} {
-		for _, vouched := range []bool{false, true} {
-			l.totals[lane{d, vouched}] = &totals{rate.NewLimiter(totalPerSecond, totalBurst), rate.NewLimiter(totalPerSecond, totalBurst)}
-		}
 		l.suppressed.WithLabelValues(string(d))
 	}
 	registry.MustRegister(l.suppressed)
@@ -142,8 +108,7 @@ func (l *Decisions) sampled(uid types.UID) bool {
 func (l *Decisions) decided(path string, req admission.Request, d Decision, err error, outcome decisionlog.Decision, took time.Duration) {
 	dryRun := req.DryRun != nil && *req.DryRun
 	reason, by := reasonsOf(d, err)
-	in := lane{outcome, outcome == decisionlog.Allow && d.Removal != nil && vouched(d.Removal.Reason.Code)}
-	kind, ok := l.admit(in, inNamespace(req.Namespace), strings.Join([]string{req.UserInfo.Username, reason, strconv.FormatBool(dryRun)}, "\x00"))
+	limit, ok := l.admit(outcome, "namespace/"+req.Namespace, reason)
 	if !ok {
 		return
 	}
@@ -162,7 +127,7 @@ func (l *Decisions) decided(path string, req admission.Request, d Decision, err 
 	case d.Removal != nil && d.Removal.Request.Node != nil:
 		e.Node = d.Removal.Request.Node.Name
 	}
-	l.write(kind, e)
+	l.write(limit, e)
 }
 
 // unread logs a review that was refused before anything was known of it but its UID.
@@ -170,20 +135,21 @@ func (l *Decisions) unread(path, reason string, uid types.UID) {
 	if l == nil {
 		return
 	}
-	if kind, ok := l.admit(lane{decision: decisionlog.Deny}, unreadReviews, path+"\x00"+reason); ok {
-		l.write(kind, decisionlog.Entry{Component: decisionlog.Webhook, Decision: decisionlog.Deny, Reason: reason, UID: string(uid), Path: path})
+	// No namespace is called so, whatever a review holds.
+	if limit, ok := l.admit(decisionlog.Deny, "unread"+path, reason); ok {
+		l.write(limit, decisionlog.Entry{Component: decisionlog.Webhook, Decision: decisionlog.Deny, Reason: reason, UID: string(uid), Path: path})
 	}
 }
 
 // write has a line written by and by, with how many of its kind were left out before it.
-func (l *Decisions) write(kind *ratelimit.Limit, e decisionlog.Entry) {
-	e.Suppressed = kind.Dropped.Swap(0)
+func (l *Decisions) write(limit *ratelimit.Limit, e decisionlog.Entry) {
+	e.Suppressed = limit.Dropped.Swap(0)
 	e = e.Bounded()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pending) >= maxPending {
-		kind.Dropped.Add(e.Suppressed)
-		l.suppress(e.Decision, kind)
+		limit.Dropped.Add(e.Suppressed)
+		l.suppress(e.Decision, limit)
 		return
 	}
 	l.pending = append(l.pending, e)
@@ -228,23 +194,19 @@ func (l *Decisions) Flush(within time.Duration) {
 }
 
 // suppress counts a line that is left out.
-func (l *Decisions) suppress(d decisionlog.Decision, kind *ratelimit.Limit) {
-	kind.Dropped.Add(1)
+func (l *Decisions) suppress(d decisionlog.Decision, limit *ratelimit.Limit) {
+	limit.Dropped.Add(1)
 	l.suppressed.WithLabelValues(string(d)).Inc()
 }
 
-// admit reports whether the limits let a line through, and has the limit of its kind, which counts those that they kept.
-func (l *Decisions) admit(in lane, scope, kind string) (of *ratelimit.Limit, ok bool) {
-	of, within, all := l.kinds.Of(in.key(scope+"\x00"+kind)), l.namespaces.Of(in.key(scope)), l.totals[in]
-	total := all.again
-	if within.Idle() > freshAfter {
-		total = all.fresh
+// admit reports whether the limit lets a line through, and returns the limit, which counts those that it kept.
+func (l *Decisions) admit(decision decisionlog.Decision, scope, reason string) (limit *ratelimit.Limit, ok bool) {
+	limit = l.limits.Of(strings.Join([]string{string(decision), scope, reason}, "\x00"))
+	if !limit.Allow() {
+		l.suppress(decision, limit)
+		return limit, false
 	}
-	if !of.Allow() || !within.Allow() || !total.Allow() {
-		l.suppress(in.decision, of)
-		return nil, false
-	}
-	return of, true
+	return limit, true
 }
 
 // becauseUnjudged is the reason where there is no decision.

@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/time/rate"
 	"k8s.io/utils/lru"
@@ -34,14 +33,6 @@ type Limit struct {
 	*rate.Limiter
 	// Dropped is for the caller to count what did not pass, whatever kept it.
 	Dropped atomic.Int64
-
-	seen atomic.Int64
-}
-
-// Idle is how long it is since this was last asked; for the first time, since 1970.
-func (l *Limit) Idle() time.Duration {
-	now := time.Now().UnixNano()
-	return time.Duration(now - l.seen.Swap(now))
 }
 
 // Of returns the limit of a key.
