@@ -6,5 +6,6 @@
 //	ineffective      constraints and affinity that have no effect
 //	Rollout          where many pods end up; scaledown.go has which of those that are there go
 //	siblings         what its workload has already, and how the pods of a Deployment and of a DaemonSet are not like others
-//	Text, JSON, HTML how it is told
+//
+// What is found is printed by package scheduling (cli/scheduling), which needs no scheduler.
 package preview

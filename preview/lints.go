@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
@@ -28,7 +29,7 @@ func (p *Previewer) lints(ctx context.Context, pod *corev1.Pod, v *scheduler.Ver
 			named(needed))}, nil
 	}
 	alone, err := scheduler.JudgeIn(ctx, p.clusterFor(pod.Spec.SchedulerName).Without(lower...), pod)
-	if err != nil || alone.Outcome != scheduler.Fits {
+	if err != nil || alone.Outcome != scheduling.Fits {
 		return nil, err
 	}
 	return []string{fmt.Sprintf("It would fit on %s if pods of lower priority went from several nodes. The scheduler preempts on the pod's own node only, so that it stays pending.",

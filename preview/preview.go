@@ -16,47 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
 
-// Outcomes beside the scheduler's own.
-const (
-	// Refused: the policies, or the API server, do not let the pod or its workload be created.
-	Refused scheduler.Outcome = "Refused"
-	// NotKnown: the scheduler that is asked here is not the one that decides, or does not decide alone.
-	NotKnown scheduler.Outcome = "NotKnown"
-)
-
-// Preview is what would become of the pod that an object is or makes.
+// Preview is what would become of the pod that an object is or makes, with what its rollout depends on.
 type Preview struct {
-	Resource review.Resource   `json:"resource"`
-	Source   review.Source     `json:"source"`
-	Via      string            `json:"via,omitempty"`
-	Outcome  scheduler.Outcome `json:"outcome"`
-	// Why is said of the pod as a whole: why it is refused, gated, not known, or fits nowhere whatever the node.
-	Why string `json:"why,omitempty"`
-	// Policies that hold for the pod, and what they changed.
-	Policies []string          `json:"policies,omitempty"`
-	Changed  map[string]string `json:"changed,omitempty"`
-	// Fit is how many of all Nodes would take it.
-	Fit   int `json:"fit"`
-	Nodes int `json:"nodes"`
-	// Groups are the nodes, alike ones together: those that fit first, the best of them first.
-	Groups []Group            `json:"groups,omitempty"`
-	Spread []scheduler.Spread `json:"spread,omitempty"`
-	// Zones of the nodes, where one of Spread is by hostname and the nodes have zones.
-	Zones          []Zone                    `json:"zones,omitempty"`
-	Contradictions []scheduler.Contradiction `json:"contradictions,omitempty"`
-	Preemption     *Preemption               `json:"preemption,omitempty"`
-	// Rollout is where so many pods of it would end up, if that was asked.
-	Rollout *Rollout `json:"rollout,omitempty"`
-	// Notes are what may be otherwise, a sentence each.
-	Notes []string `json:"notes,omitempty"`
+	scheduling.Preview
 
-	// Pod that was judged; nil where none was.
-	Pod *corev1.Pod `json:"-"`
+	// Pod that was judged; nil if none was.
+	Pod *corev1.Pod
 
 	strategy *appsv1.DeploymentStrategy // of a Deployment
 	selector *metav1.LabelSelector      // of the Deployment
@@ -70,7 +41,7 @@ type Previewer struct {
 	schedulers map[string]*scheduler.Scheduler
 	cluster    scheduler.Cluster
 	budgets    *budgets
-	zones      []Zone
+	zones      []scheduling.Zone
 	pods       map[client.ObjectKey]*corev1.Pod
 }
 
@@ -121,7 +92,7 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 	if result == nil || wrong != nil {
 		return nil, wrong
 	}
-	v := &Preview{Resource: result.Resource, Source: result.Source, Via: result.Via, Policies: result.Policies, Changed: result.Why, Nodes: len(p.cluster.Nodes)}
+	v := &Preview{Preview: scheduling.Preview{Resource: result.Resource, Source: result.Source, Via: result.Via, Policies: result.Policies, Changed: result.Why, Nodes: len(p.cluster.Nodes)}}
 	why, err := v.invalid(d, result)
 	if err != nil {
 		return nil, d.Wrong(err)
@@ -130,7 +101,7 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 		why = result.Message // with a way out
 	}
 	if why != "" {
-		v.Outcome, v.Why = Refused, why
+		v.Outcome, v.Why = scheduling.Refused, why
 		return v, nil
 	}
 	if len(result.After) == 0 {
@@ -182,7 +153,7 @@ func Document(pod *corev1.Pod) (*manifest.Document, error) {
 
 func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 	if v.Why = p.beyond(v.Pod); v.Why != "" {
-		v.Outcome = NotKnown
+		v.Outcome = scheduling.NotKnown
 		return nil
 	}
 	if isDaemon(v) {
@@ -269,7 +240,7 @@ func (p *Previewer) notes(v *Preview) []string {
 	if n := p.cluster.Config.Extenders(); n > 0 {
 		notes = append(notes, fmt.Sprintf("The scheduler's configuration has %s, which %s not asked.", console.Plural(n, "extender", "extenders"), console.Noun(n, "is", "are")))
 	}
-	if best := best(v.Groups); best > 1 {
+	if best := scheduling.Best(v.Groups); best > 1 {
 		notes = append(notes, fmt.Sprintf("The scheduler takes one of the %d best by chance.", best))
 	}
 	if len(p.cluster.Nodes) >= sampled && v.Fit > 1 && !p.cluster.Config.ScoresAll(v.Pod.Spec.SchedulerName) {

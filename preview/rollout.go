@@ -18,48 +18,14 @@ import (
 	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
 
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
 
-// Rollout is where a workload's pods end up that are scheduled one after the other, each on the first by name of the best nodes.
-type Rollout struct {
-	Replicas int `json:"replicas"`
-	// Down is what happens to the pods that are there, if they are more; nil: they are not.
-	Down  *ScaleDown `json:"scaleDown,omitempty"`
-	First Placement  `json:"first"`
-	// Second is the same for the next revision of a Deployment, after its update by its own strategy. nil: the workload is none.
-	Second *Placement `json:"second,omitempty"`
-	// MaxSurge and MaxUnavailable are the pods that the update may have more, and less. Both are 0 for the strategy Recreate.
-	MaxSurge       int `json:"maxSurge,omitempty"`
-	MaxUnavailable int `json:"maxUnavailable,omitempty"`
-	// Left are pods of the first revision that an update which goes no further leaves running.
-	Left int `json:"left,omitempty"`
-}
-
-// Placement is where pods are.
-type Placement struct {
-	// Placed pods, and those that fit nowhere; Why is said of the first of these.
-	Placed  int    `json:"placed"`
-	Pending int    `json:"pending"`
-	Why     string `json:"why,omitempty"`
-	// Contradictions are those of the spread constraints, if they alone are why a pod is pending and the preview does not have them yet.
-	Contradictions []scheduler.Contradiction `json:"contradictions,omitempty"`
-	// Nodes that have some of them, by name.
-	Nodes []Count `json:"nodes"`
-	// Spread is what is counted for each constraint then.
-	Spread []scheduler.Spread `json:"spread,omitempty"`
-}
-
-// Count is how many pods are somewhere.
-type Count struct {
-	Value string `json:"value"`
-	Pods  int    `json:"pods"`
-}
-
 // Rollout places so many pods of a preview.
 func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error {
-	if v.Pod == nil || v.Outcome == NotKnown {
+	if v.Pod == nil || v.Outcome == scheduling.NotKnown {
 		return nil
 	}
 	if isDaemon(v) {
@@ -93,8 +59,8 @@ func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error
 }
 
 // run places the pods of a preview, and updates them.
-func (r *rollout) run(v *Preview, replicas int) (*Rollout, error) {
-	out := &Rollout{Replicas: replicas}
+func (r *rollout) run(v *Preview, replicas int) (*scheduling.Rollout, error) {
+	out := &scheduling.Rollout{Replicas: replicas}
 	first := &revision{pod: v.Pod, ordered: v.ordered}
 	if v.strategy != nil {
 		first.pod = of(v.Pod, "first")
@@ -162,7 +128,7 @@ func (p *Previewer) together(ctx context.Context, v *Preview, there []*corev1.Po
 	}
 	for i := range other.Second.Spread {
 		if s := &other.Second.Spread[i]; s.Skew() > v.Rollout.Second.Spread[i].Skew() {
-			return counts(s), nil
+			return s.Counts(), nil
 		}
 	}
 	return "", nil
@@ -223,7 +189,7 @@ type revision struct {
 	pending []*corev1.Pod
 	// why and contradictions are of the first that was pending, as it was last.
 	why            string
-	contradictions []scheduler.Contradiction
+	contradictions []scheduling.Contradiction
 }
 
 func (r *revision) pods() int { return len(r.placed) + len(r.pending) }
@@ -304,7 +270,7 @@ func (r *rollout) schedule(rev *revision) error {
 		if err != nil {
 			return fmt.Errorf("ask the scheduler: %w", err)
 		}
-		if verdict.Outcome != scheduler.Fits {
+		if verdict.Outcome != scheduling.Fits {
 			if len(rev.pending) == 0 {
 				rev.why, rev.contradictions = said(verdict), verdict.Contradictions
 			}
@@ -377,7 +343,7 @@ func said(v *scheduler.Verdict) string {
 		text += fmt.Sprintf(" %d %s,", counts[reason], reason)
 	}
 	text = text[:len(text)-1]
-	if v.Outcome == scheduler.Preempts {
+	if v.Outcome == scheduling.Preempts {
 		text += "; others could be preempted"
 	}
 	return text
@@ -385,7 +351,7 @@ func said(v *scheduler.Verdict) string {
 
 // update goes on as the Deployment's controller does, until all is new or nothing moves any more (pkg/controller/deployment/rolling.go and recreate.go, 1.36.3). Pods that were placed are taken
 // for available at once.
-func (r *rollout) update(old, young *revision, o *Rollout) error {
+func (r *rollout) update(old, young *revision, o *scheduling.Rollout) error {
 	if o.MaxSurge == 0 && o.MaxUnavailable == 0 { // Recreate
 		if err := r.shrink(old, young, old.pods()); err != nil {
 			return err
@@ -431,11 +397,11 @@ func (r *rollout) shrink(old, young *revision, less int) error {
 }
 
 // end is where the pods of a revision are.
-func (r *rollout) end(rev *revision) (Placement, error) {
-	p := Placement{Placed: len(rev.placed), Pending: len(rev.pending), Why: rev.why, Contradictions: rev.contradictions, Nodes: []Count{}}
+func (r *rollout) end(rev *revision) (scheduling.Placement, error) {
+	p := scheduling.Placement{Placed: len(rev.placed), Pending: len(rev.pending), Why: rev.why, Contradictions: rev.contradictions, Nodes: []scheduling.Count{}}
 	on := onNodes(rev.placed)
 	for _, node := range slices.Sorted(maps.Keys(on)) {
-		p.Nodes = append(p.Nodes, Count{node, on[node]})
+		p.Nodes = append(p.Nodes, scheduling.Count{Value: node, Pods: on[node]})
 	}
 	var err error
 	p.Spread, err = r.Count(r.ctx, rev.pod)

@@ -14,35 +14,12 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/helper"
 	"k8s.io/kubernetes/pkg/controller"
 
-	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
 
-// ScaleDown is which pods a workload loses that has more than are asked for.
-type ScaleDown struct {
-	// From is how many active pods it has, To how many it keeps.
-	From int `json:"from"`
-	To   int `json:"to"`
-	// Removed are in the order in which its controller removes them.
-	Removed []Removed `json:"removed"`
-	// Left is where the others are.
-	Left Placement `json:"left"`
-}
-
-// Removed is a pod that its controller removes, with what the controller goes by.
-type Removed struct {
-	Name string `json:"name"`
-	// Node is empty for a pod that waits for one.
-	Node  string `json:"node,omitempty"`
-	Ready bool   `json:"ready"`
-	// DeletionCost is the annotation controller.kubernetes.io/pod-deletion-cost; 0: it has none.
-	DeletionCost int32 `json:"deletionCost,omitempty"`
-	// OnNode is how many active pods of the workload its node has, with it.
-	OnNode int `json:"onNode,omitempty"`
-}
-
 // scaleDown is what a workload loses if only the number of its pods changes; nil: it does not have more, or its controller is none of those that remove pods of a template.
-func (p *Previewer) scaleDown(ctx context.Context, v *Preview, replicas int) (*ScaleDown, error) {
+func (p *Previewer) scaleDown(ctx context.Context, v *Preview, replicas int) (*scheduling.ScaleDown, error) {
 	pods := slices.DeleteFunc(p.owned(v), func(pod *corev1.Pod) bool { return !controller.IsPodActive(pod) })
 	if len(pods) <= replicas {
 		return nil, nil
@@ -55,12 +32,12 @@ func (p *Previewer) scaleDown(ctx context.Context, v *Preview, replicas int) (*S
 	if len(order) == 0 {
 		return nil, nil
 	}
-	down := &ScaleDown{From: len(pods), To: len(pods) - len(order), Removed: make([]Removed, 0, len(order))}
+	down := &scheduling.ScaleDown{From: len(pods), To: len(pods) - len(order), Removed: make([]scheduling.Removed, 0, len(order))}
 	on := onNodes(pods)
 	delete(on, "") // which is no node
 	for _, pod := range order {
 		cost, _ := helper.GetDeletionCostFromPodAnnotations(pod.Annotations) // one that can't be read counts as 0
-		down.Removed = append(down.Removed, Removed{Name: pod.Name, Node: pod.Spec.NodeName, Ready: podutil.IsPodReady(pod), DeletionCost: cost, OnNode: on[pod.Spec.NodeName]})
+		down.Removed = append(down.Removed, scheduling.Removed{Name: pod.Name, Node: pod.Spec.NodeName, Ready: podutil.IsPodReady(pod), DeletionCost: cost, OnNode: on[pod.Spec.NodeName]})
 	}
 	left := &revision{pod: v.Pod}
 	if v.strategy != nil {
@@ -88,7 +65,7 @@ func (p *Previewer) removal(v *Preview, pods []*corev1.Pod, replicas int) []*cor
 	switch metav1.GetControllerOfNoCopy(v.Pod).Kind {
 	case "ReplicaSet", "ReplicationController": // the controller of ReplicationControllers is that of ReplicaSets (pkg/controller/replication, 1.36.3)
 		return leaving(pods, pods, metav1.NewTime(p.now()))[:len(pods)-replicas]
-	case statefulSet:
+	case "StatefulSet":
 		return condemned(pods, max(ordinalOf(v.Pod), 0), replicas)
 	}
 	return nil
@@ -140,27 +117,4 @@ func revisionsOf(pods []*corev1.Pod) int {
 		owners[metav1.GetControllerOfNoCopy(p).Name] = true
 	}
 	return len(owners)
-}
-
-// statefulSet is the kind whose pods go by their names.
-const statefulSet = "StatefulSet"
-
-// says how many pods go, and by which rule.
-func (d *ScaleDown) says(kind string) string {
-	rule := "the ReplicaSet controller removes, in this order:"
-	if kind == statefulSet {
-		rule = "the StatefulSet controller removes the highest ordinals first:"
-	}
-	return fmt.Sprintf("from %s to %d, if nothing else changes: %s", console.Plural(d.From, "pod", "pods"), d.To, rule)
-}
-
-// remark is what comes before all else in the order of a ReplicaSet's controller.
-func (r Removed) remark() string {
-	switch {
-	case r.Node == "":
-		return "has no node"
-	case !r.Ready:
-		return "not ready"
-	}
-	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/manifest"
 )
 
@@ -23,12 +24,12 @@ func asked(t *testing.T, text string) (*manifest.Document, *Preview, *review.Res
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r review.Resource
+	var r manifest.Resource
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatal(err)
 	}
 	r.Namespace = "shop"
-	return &manifest.Document{APIVersion: r.APIVersion, Kind: r.Kind, JSON: raw}, &Preview{Resource: r}, &review.Result{After: raw}
+	return &manifest.Document{APIVersion: r.APIVersion, Kind: r.Kind, JSON: raw}, &Preview{Preview: scheduling.Preview{Resource: r}}, &review.Result{After: raw}
 }
 
 // Every kind that makes pods is validated with its template, where the API server says so.

@@ -16,52 +16,19 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
 
-// Preemption is what it would cost to make room for a pod.
-type Preemption struct {
-	// Refused is why the pod may not preempt others.
-	Refused string `json:"refused,omitempty"`
-	// Candidates are nodes that would take the pod without their victims: the scheduler's pick first, then the runner-up, then the others by name.
-	Candidates []Candidate `json:"candidates,omitempty"`
-	// Decided is by which criterion the pick is better than the runner-up; empty: there is none, or they are as good, and the scheduler takes one by chance.
-	Decided string `json:"decided,omitempty"`
-}
-
-// Candidate is a node, and who would have to go.
-type Candidate struct {
-	Node     string             `json:"node"`
-	Criteria scheduler.Criteria `json:"criteria"`
-	Victims  []Victim           `json:"victims"`
-	// GoneWithin is the longest grace period of the victims, in seconds: until then there is no room.
-	GoneWithin int64 `json:"goneWithinSeconds"`
-}
-
-// Victim is a pod that would be deleted, by a plain DELETE of the scheduler's.
-type Victim struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Priority  int32  `json:"priority"`
-	// Budget is how many more pods may go of the PodDisruptionBudget that leaves least; nil: none selects the pod. The scheduler prefers to keep to it and does not have to.
-	Budget *int32 `json:"budget,omitempty"`
-	// GraceSeconds that it has to stop; 0: it is removed at once, and nobody knows whether it still runs.
-	GraceSeconds int64 `json:"graceSeconds"`
-	// Terminating: it is being deleted already, and GraceSeconds are what is left of its time; 0: it should be gone.
-	Terminating bool `json:"terminating,omitempty"`
-	// Guard is why the removal guard would refuse the scheduler; empty: it would not.
-	Guard string `json:"guard,omitempty"`
-}
-
 // preemptor is the user who deletes victims.
 const preemptor = "system:kube-scheduler"
 
-func (p *Previewer) preemption(ctx context.Context, found *scheduler.Preemption) *Preemption {
-	told := &Preemption{Refused: found.Refused}
+func (p *Previewer) preemption(ctx context.Context, found *scheduler.Preemption) *scheduling.Preemption {
+	told := &scheduling.Preemption{Refused: found.Refused}
 	for _, c := range found.Candidates {
-		candidate := Candidate{Node: c.Node, Criteria: c.Criteria}
+		candidate := scheduling.Candidate{Node: c.Node, Criteria: c.Criteria}
 		for _, pod := range c.Victims {
 			v := p.victim(pod)
 			candidate.Victims = append(candidate.Victims, v)
@@ -81,8 +48,8 @@ func (p *Previewer) preemption(ctx context.Context, found *scheduler.Preemption)
 	return told
 }
 
-func (p *Previewer) victim(pod *corev1.Pod) Victim {
-	v := Victim{Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod), Budget: p.budgets.left(pod)}
+func (p *Previewer) victim(pod *corev1.Pod) scheduling.Victim {
+	v := scheduling.Victim{Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod), Budget: p.budgets.left(pod)}
 	v.GraceSeconds, v.Terminating = timeOf(pod, p.now())
 	return v
 }
@@ -110,7 +77,7 @@ func (p *Previewer) guard(ctx context.Context, pod *corev1.Pod) string {
 }
 
 // decided is the first criterion in which one candidate is better than another.
-func decided(a, b scheduler.Criteria) string {
+func decided(a, b scheduling.Criteria) string {
 	switch {
 	case a.Violations != b.Violations:
 		return fmt.Sprintf("%s, against %d", console.Plural(int(a.Violations), "violated PodDisruptionBudget", "violated PodDisruptionBudgets"), b.Violations)

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/cli/scheduling"
 )
 
 // A zone has hostnames, not nodes' names; what lacks either label is in none.
@@ -20,7 +22,7 @@ func TestZones(t *testing.T) {
 		return n
 	}
 	got := zonesOf([]*corev1.Node{node("n3", "h3", "B"), node("n2", "h2", "A"), node("n1", "h1", "A"), node("n4", "h4", ""), node("n5", "", "A"), node("n6", "h1", "A")})
-	if diff := cmp.Diff([]Zone{{"A", []string{"h1", "h2"}}, {"B", []string{"h3"}}}, got); diff != "" {
+	if diff := cmp.Diff([]scheduling.Zone{{Name: "A", Hostnames: []string{"h1", "h2"}}, {Name: "B", Hostnames: []string{"h3"}}}, got); diff != "" {
 		t.Errorf("zones (-want +got): %s", diff)
 	}
 	if got := zonesOf([]*corev1.Node{node("n1", "h1", "")}); got != nil {

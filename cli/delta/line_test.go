@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 func TestLines(t *testing.T) {
@@ -40,9 +40,9 @@ func TestLikeness(t *testing.T) {
 }
 
 func TestSubject(t *testing.T) {
-	var objects []review.Resource
+	var objects []manifest.Resource
 	for _, o := range [][3]string{{"Deployment", "shop", "a"}, {"Ingress", "shop", "b"}, {"Deployment", "web", ""}, {"Ingress", "", "d"}} {
-		objects = append(objects, review.Resource{Kind: o[0], Namespace: o[1], Name: o[2]})
+		objects = append(objects, manifest.Resource{Kind: o[0], Namespace: o[1], Name: o[2]})
 	}
 	for most, want := range map[int][2]string{
 		2: {"1 Deployment, 1 Ingress in shop", "a, b"}, 4: {"2 Deployments, 2 Ingresses in shop, web", "a, b, (unnamed), d"},

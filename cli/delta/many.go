@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // Subject says how many of each kind there are, and where: "3 Deployments, 1 Job in shop".
-func Subject(objects []review.Resource) string {
+func Subject(objects []manifest.Resource) string {
 	var what, where []string
 	counts := map[string]int{}
 	for _, o := range objects {
@@ -55,7 +55,7 @@ func places(namespaces []string) string {
 }
 
 // Names of the first objects, as many as are asked for, and how many there are besides.
-func Names(objects []review.Resource, most int) string {
+func Names(objects []manifest.Resource, most int) string {
 	names := make([]string, len(objects))
 	for i, o := range objects {
 		names[i] = Shown(o.Called())

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/cli/delta"
-	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/manifest"
 )
 
@@ -30,7 +29,7 @@ func (j *judge) diff() *Diff {
 		}
 		if i.affected() {
 			d.Workloads = append(d.Workloads, Workload{
-				Resource: i.resource, Source: review.Source{File: i.document.File, Line: i.document.Line},
+				Resource: i.resource, Source: manifest.Source{File: i.document.File, Line: i.document.Line},
 				Request: i.request, User: i.user, Changes: i.changes, Unknown: i.unknown,
 			})
 		}

@@ -121,8 +121,8 @@ type Change struct {
 
 // Workload is a workload, a pod or a request of which something changes.
 type Workload struct {
-	Resource review.Resource `json:"resource"`
-	Source   review.Source   `json:"source"`
+	Resource manifest.Resource `json:"resource"`
+	Source   manifest.Source   `json:"source"`
 	// Request is what an AdmissionReview is about, such as DELETE or CREATE eviction; empty for manifests.
 	Request string   `json:"request,omitempty"`
 	User    string   `json:"user,omitempty"`
@@ -134,7 +134,7 @@ type Workload struct {
 // Running are pods of one owner that run and would be created otherwise under the new policies: with other fields, or not at all.
 type Running struct {
 	// Owner is the workload, or the pod where it has none.
-	Owner review.Resource `json:"owner"`
+	Owner manifest.Resource `json:"owner"`
 	// Pods that differ alike, by name; Of is how many of the owner run.
 	Pods []string `json:"pods"`
 	Of   int      `json:"of"`

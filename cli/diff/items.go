@@ -30,7 +30,7 @@ type item struct {
 
 	done, judged  bool
 	wrong         *manifest.Error
-	resource      review.Resource
+	resource      manifest.Resource
 	request, user string
 	changes       []Change
 	unknown       []string
@@ -73,12 +73,12 @@ type items struct {
 	list   []*item
 	makers map[key]*item
 	// pods that run, by the workload that they belong to.
-	pods map[review.Resource]int
+	pods map[manifest.Resource]int
 }
 
 // classify looks at the documents without judging them.
 func classify(documents []*manifest.Document, namespace string) *items {
-	all := &items{makers: map[key]*item{}, pods: map[review.Resource]int{}}
+	all := &items{makers: map[key]*item{}, pods: map[manifest.Resource]int{}}
 	for _, d := range documents {
 		i := &item{document: d, namespace: d.Namespace}
 		if i.namespace == "" {
@@ -151,8 +151,8 @@ func deploymentOf(pod *item) (string, bool) {
 }
 
 // owner is the workload that a pod belongs to, as a person knows it; the pod itself where it has none.
-func (all *items) owner(pod *item) review.Resource {
-	r := review.Resource{APIVersion: "v1", Kind: "Pod", Namespace: pod.namespace, Name: pod.document.Name}
+func (all *items) owner(pod *item) manifest.Resource {
+	r := manifest.Resource{APIVersion: "v1", Kind: "Pod", Namespace: pod.namespace, Name: pod.document.Name}
 	owner := pod.controller
 	if owner == nil {
 		return r

@@ -72,7 +72,7 @@ func (j *judge) decide(ctx context.Context, i *item) error {
 		if i.judged = true; !j.removals {
 			return nil
 		}
-		i.resource = review.Resource{APIVersion: i.document.APIVersion, Kind: i.document.Kind, Name: i.document.Name}
+		i.resource = manifest.Resource{APIVersion: i.document.APIVersion, Kind: i.document.Kind, Name: i.document.Name}
 		return j.remove(ctx, i, pair{i.document, i.document}, &deletion)
 	}
 	created, err := j.creation(ctx, i)
@@ -132,7 +132,7 @@ func (j *judge) running(ctx context.Context, i *item) error {
 		return nil
 	}
 	i.done, i.judged = true, true
-	i.resource = review.Resource{APIVersion: "v1", Kind: "Pod", Namespace: i.namespace, Name: i.document.Name}
+	i.resource = manifest.Resource{APIVersion: "v1", Kind: "Pod", Namespace: i.namespace, Name: i.document.Name}
 	if j.removals {
 		if err := j.remove(ctx, i, pair{i.document, i.document}, &forceDelete, &eviction); err != nil {
 			return err

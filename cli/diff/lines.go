@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/cli/delta"
-	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // lines of changes, the most urgent first: what a block is called after must not be among the lines that are left out. A message that
@@ -84,8 +84,8 @@ func (g *group) subject() string {
 	return delta.Shown(asked + delta.Subject(g.resources()) + by(w.User))
 }
 
-func (g *group) resources() []review.Resource {
-	all := make([]review.Resource, len(g.workloads))
+func (g *group) resources() []manifest.Resource {
+	all := make([]manifest.Resource, len(g.workloads))
 	for i, w := range g.workloads {
 		all[i] = w.Resource
 	}
@@ -111,7 +111,7 @@ func (g *runningGroup) subject() string {
 		}
 		return delta.Shown(fmt.Sprintf("%d of %s of %s", len(r.Pods), console.Plural(r.Of, "pod", "pods"), r.Owner))
 	}
-	owners := make([]review.Resource, len(g.running))
+	owners := make([]manifest.Resource, len(g.running))
 	pods := true
 	for i, r := range g.running {
 		owners[i] = r.Owner

@@ -17,7 +17,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/cli/delta"
-	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/internal/manifest"
 )
@@ -103,13 +102,13 @@ func hostile(t *rapid.T) *Diff {
 	raw := func() json.RawMessage { out, _ := json.Marshal(text()); return out }
 	d := newDiff()
 	for range rapid.IntRange(0, 3).Draw(t, "workloads") {
-		w := Workload{Resource: review.Resource{Kind: text(), Namespace: text(), Name: text()}, Source: review.Source{File: text(), Line: 1}, User: text(), Request: text(), Unknown: []string{text()}}
+		w := Workload{Resource: manifest.Resource{Kind: text(), Namespace: text(), Name: text()}, Source: manifest.Source{File: text(), Line: 1}, User: text(), Request: text(), Unknown: []string{text()}}
 		for _, k := range kinds {
 			w.Changes = append(w.Changes, Change{Kind: k.kind, From: text(), To: text(), Reason: text(), Message: text(), Fields: []delta.Field{{Path: text(), From: raw()}, {Path: "spec.topologySpreadConstraints[" + text() + "]", To: json.RawMessage(`{"whenUnsatisfiable":` + string(raw()) + `}`)}}})
 		}
 		d.Workloads = append(d.Workloads, w)
 	}
-	d.Running = append(d.Running, Running{Owner: review.Resource{Kind: text(), Namespace: text(), Name: text()}, Pods: []string{text()}, Of: 1, Refused: text()})
+	d.Running = append(d.Running, Running{Owner: manifest.Resource{Kind: text(), Namespace: text(), Name: text()}, Pods: []string{text()}, Of: 1, Refused: text()})
 	d.Summary.Unknown = []Unknown{{text(), 1}}
 	d.AddErrors(&manifest.Error{File: text(), Message: text()})
 	return d
@@ -153,8 +152,8 @@ func TestHostileTextIsHarmless(t *testing.T) {
 func TestTextFitsAScreen(t *testing.T) {
 	d := newDiff()
 	for i := range 500 {
-		d.Workloads = append(d.Workloads, Workload{Resource: review.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Changes: []Change{{Kind: Refused, To: fmt.Sprint("reason ", strings.Repeat("x", i))}}})
-		d.Running = append(d.Running, Running{Owner: review.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Pods: []string{"p"}, Of: 1, Refused: fmt.Sprint("reason ", i)})
+		d.Workloads = append(d.Workloads, Workload{Resource: manifest.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Changes: []Change{{Kind: Refused, To: fmt.Sprint("reason ", strings.Repeat("x", i))}}})
+		d.Running = append(d.Running, Running{Owner: manifest.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Pods: []string{"p"}, Of: 1, Refused: fmt.Sprint("reason ", i)})
 	}
 	if lines := strings.Count(printed(t, "text", d, Options{Style: console.Style{}}), "\n"); lines > 60 {
 		t.Errorf("%d lines", lines)

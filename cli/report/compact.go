@@ -10,6 +10,7 @@ import (
 	"github.com/podgrace/podgrace/cli/delta"
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // How much compact text shows where not all is wanted: it is to fit a screen. Refusals and warnings are always there, since each is about
@@ -181,7 +182,7 @@ func (p *compactPage) group(g *group) {
 
 // subject of more than one. Where they are is said of those that somebody has to mend.
 func (p *compactPage) subject(g *group) string {
-	resources := make([]review.Resource, len(g.results))
+	resources := make([]manifest.Resource, len(g.results))
 	for i, r := range g.results {
 		resources[i] = r.Resource
 	}

@@ -106,7 +106,9 @@ func relative(file, dir string) string {
 	return filepath.ToSlash(filepath.Clean(file))
 }
 
-func errorSource(e *manifest.Error) review.Source { return review.Source{File: e.File, Line: e.Line} }
+func errorSource(e *manifest.Error) manifest.Source {
+	return manifest.Source{File: e.File, Line: e.Line}
+}
 
 // fieldName is a JSON pointer as people write it.
 func fieldName(pointer string) string { return console.Visible(fieldpath.OfPointer(pointer).String()) }

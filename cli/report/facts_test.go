@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 func TestSubject(t *testing.T) {
@@ -13,7 +14,7 @@ func TestSubject(t *testing.T) {
 		"update status of Pod shop/db-0":               {Operation: "UPDATE", Subresource: "status"},
 		"create eviction of Pod shop/db-0 as \\x1beve": {Operation: "CREATE", Subresource: "eviction", User: "\x1beve"},
 	} {
-		r.Resource = review.Resource{Kind: "Pod", Namespace: "shop", Name: "db-0"}
+		r.Resource = manifest.Resource{Kind: "Pod", Namespace: "shop", Name: "db-0"}
 		if got := subject(&r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

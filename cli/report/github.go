@@ -10,6 +10,7 @@ import (
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // maxAnnotations of one kind are shown of a step's; GitHub drops the others without a word.
@@ -57,7 +58,7 @@ func writeGitHub(w io.Writer, r *review.Report, o Options) error {
 			annotation(&out, kind.command, l.at, o, title, l.text)
 		}
 		if left := list[len(shown):]; len(left) > 0 {
-			annotation(&out, kind.command, review.Source{}, o, fmt.Sprintf("Podgrace: %d more", len(left)), leftOut(left))
+			annotation(&out, kind.command, manifest.Source{}, o, fmt.Sprintf("Podgrace: %d more", len(left)), leftOut(left))
 		}
 	}
 	fmt.Fprintf(&out, "Podgrace: %s\n", oneLineSummary(r))
@@ -82,7 +83,7 @@ func leftOut(left []located) string {
 }
 
 // annotation is one command (actions/toolkit, docs/commands.md): properties escape what separates them, too.
-func annotation(out *strings.Builder, command string, at review.Source, o Options, title, message string) {
+func annotation(out *strings.Builder, command string, at manifest.Source, o Options, title, message string) {
 	properties := []string{"title=" + property(title)}
 	if at.File != "" && at.File != "-" {
 		place := "file=" + property(console.Visible(relative(at.File, o.Dir)))

@@ -39,15 +39,15 @@ func render(t interface{ Fatal(...any) }, r *review.Report) (string, pageData) {
 
 func TestHTMLRows(t *testing.T) {
 	results := []review.Result{
-		{Resource: review.Resource{Kind: "Pod", Name: "clean"}, Decision: review.Allowed},
+		{Resource: manifest.Resource{Kind: "Pod", Name: "clean"}, Decision: review.Allowed},
 		{
-			Resource: review.Resource{Kind: "Pod", Name: "changed"}, Decision: review.Allowed, Operation: "CREATE", Source: review.Source{File: "-", Line: 3},
+			Resource: manifest.Resource{Kind: "Pod", Name: "changed"}, Decision: review.Allowed, Operation: "CREATE", Source: manifest.Source{File: "-", Line: 3},
 			Patch:   []review.Operation{{Op: "add", Path: "/spec/priority", Value: json.RawMessage("7")}},
 			Changes: []review.Change{{Name: "priority", Value: "7", Why: "PodPolicy p: why (not)"}, {Name: "long", Value: strings.Repeat("x", 100), Why: "PodPolicy p"}},
 			Before:  json.RawMessage(`{"spec":{"priority":0}}`), After: json.RawMessage(`{"spec":{"priority":7}}`),
 		},
-		{Resource: review.Resource{Kind: "Pod", Name: "denied"}, Decision: review.Denied, Reason: "Unsafe", Message: "no\nnever", Warnings: []string{"w"}},
-		{Resource: review.Resource{Kind: "Pod"}, Decision: review.Allowed, Unknown: []string{"Node n"}},
+		{Resource: manifest.Resource{Kind: "Pod", Name: "denied"}, Decision: review.Denied, Reason: "Unsafe", Message: "no\nnever", Warnings: []string{"w"}},
+		{Resource: manifest.Resource{Kind: "Pod"}, Decision: review.Allowed, Unknown: []string{"Node n"}},
 	}
 	page, data := render(t, review.NewReport(2, 1, results, []*manifest.Error{{File: "-", Line: 2, Message: "bad"}}))
 	text := func(places ...int) string {
@@ -90,12 +90,12 @@ func TestHTMLHostile(t *testing.T) {
 	tags := func(page string) int { return strings.Count(page, "<") }
 	report := func(s string) *review.Report {
 		r := review.NewReport(1, 0, []review.Result{{
-			Resource: review.Resource{APIVersion: s, Kind: s, Namespace: s, Name: s}, Source: review.Source{File: s}, Operation: s, User: s, Via: s,
+			Resource: manifest.Resource{APIVersion: s, Kind: s, Namespace: s, Name: s}, Source: manifest.Source{File: s}, Operation: s, User: s, Via: s,
 			Decision: review.Denied, Reason: s, Message: s, Warnings: []string{s}, Pending: &review.Pending{Reason: s, Message: s}, Policies: []string{s}, Unknown: []string{s},
 			Why: map[string]string{s: s}, Patch: []review.Operation{{Op: s, Path: s, Value: json.RawMessage(s)}}, Changes: []review.Change{{Path: s, Name: s, Value: s, Why: s}}, Before: json.RawMessage(s), After: json.RawMessage(s),
 		}}, []*manifest.Error{{File: s, Message: s}})
 		r.Remarks = []review.Remark{{Policy: s, Message: s}}
-		r.Repeated = []review.Repeated{{Resource: r.Results[0].Resource, Sources: []review.Source{{File: s}}}}
+		r.Repeated = []review.Repeated{{Resource: r.Results[0].Resource, Sources: []manifest.Source{{File: s}}}}
 		return r
 	}
 	plain, _ := render(t, report("x"))
@@ -139,8 +139,8 @@ func TestHTMLSize(t *testing.T) {
 		results := make([]review.Result, 0, n)
 		for i := range n {
 			results = append(results, review.Result{
-				Resource: review.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: fmt.Sprintf("web-%05d", i)},
-				Source:   review.Source{File: "shop.yaml", Line: i + 1}, Decision: review.Denied, Message: strings.Repeat("no ", 100),
+				Resource: manifest.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: fmt.Sprintf("web-%05d", i)},
+				Source:   manifest.Source{File: "shop.yaml", Line: i + 1}, Decision: review.Denied, Message: strings.Repeat("no ", 100),
 			})
 		}
 		page, _ := render(t, review.NewReport(1, 0, results, nil))

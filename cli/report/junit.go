@@ -7,6 +7,7 @@ import (
 	"github.com/podgrace/podgrace/cli/junit"
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // writeJUnit has a suite for each file and a test case for each result: a denied one has failed. What is wrong in the input is
@@ -33,7 +34,7 @@ func writeJUnit(w io.Writer, r *review.Report, o Options) error {
 }
 
 // fileOf is the name of a suite, and of its file.
-func fileOf(at review.Source, o Options) string {
+func fileOf(at manifest.Source, o Options) string {
 	if at.File == "-" {
 		return where(at.File, 0)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // The part of the reports API that a review needs: Report of openreports.io/v1alpha1 (github.com/openreports/reports-api
@@ -170,7 +171,7 @@ func reportOf(r *review.Result, rule, text string) reportResult {
 	}
 }
 
-func sourceProperties(at review.Source) map[string]string {
+func sourceProperties(at manifest.Source) map[string]string {
 	properties := map[string]string{"file": where(at.File, 0)}
 	if at.Line > 0 {
 		properties["line"] = strconv.Itoa(at.Line)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // What a repository has a hundred times is no wall of text.
@@ -12,7 +13,7 @@ func TestRemarksAreShort(t *testing.T) {
 	r := remarked("no")
 	one := r.Repeated[0]
 	for range 9 {
-		one.Sources = append(one.Sources, review.Source{File: "more.yaml", Line: 7})
+		one.Sources = append(one.Sources, manifest.Source{File: "more.yaml", Line: 7})
 	}
 	r.Repeated = []review.Repeated{one, one, one, one, one}
 	lines := Remarks(r)

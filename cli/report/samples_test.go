@@ -28,8 +28,8 @@ func samples() map[string]*review.Report {
 
 func workload(name string, line int) review.Result {
 	return review.Result{
-		Resource: review.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: name},
-		Source:   review.Source{File: "manifests/workloads.yaml", Line: line},
+		Resource: manifest.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: name},
+		Source:   manifest.Source{File: "manifests/workloads.yaml", Line: line},
 		Via:      review.ViaTemplate, Operation: "CREATE", Decision: review.Allowed,
 		Warnings: []string{}, Patch: []review.Operation{}, Policies: []string{"production-web"},
 	}
@@ -154,7 +154,7 @@ func hostile() review.Result {
 func remarked(message string) *review.Report {
 	r := review.NewReport(2, 0, []review.Result{calm(), calm()}, nil)
 	r.Remarks = []review.Remark{{Policy: "web", Message: "it is for none of what was reviewed"}, {Policy: "odd", Message: message}, {Policy: "all", Message: "it is for none of what was reviewed"}}
-	r.Repeated = []review.Repeated{{Resource: calm().Resource, Sources: []review.Source{{File: "a.yaml", Line: 1}, {File: message, Line: 3}, {File: "-"}}}}
+	r.Repeated = []review.Repeated{{Resource: calm().Resource, Sources: []manifest.Source{{File: "a.yaml", Line: 1}, {File: message, Line: 3}, {File: "-"}}}}
 	return r
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // The levels of SARIF that are used here.
@@ -119,7 +120,7 @@ func sarifRules(r *review.Report, index map[string]int) []sarifRule {
 	return list
 }
 
-func sarifLocationOf(at review.Source, o Options) sarifLocation {
+func sarifLocationOf(at manifest.Source, o Options) sarifLocation {
 	l := sarifLocation{Physical: sarifPhysical{Artifact: sarifArtifact{URI: uri(at.File, o)}}}
 	if at.Line > 0 {
 		l.Physical.Region = &sarifRegion{at.Line}
@@ -172,7 +173,7 @@ func ofLevel(r *review.Report, level string) []located {
 type located struct {
 	finding
 	subject string
-	at      review.Source
+	at      manifest.Source
 }
 
 // The part of SARIF 2.1.0 that a review needs (OASIS, sarif-schema-2.1.0.json, which the test holds it against).

@@ -63,20 +63,20 @@ func (e *Engine) All(ctx context.Context, documents []*manifest.Document, q Ques
 
 // Repeated is an object that is in the input at several places, each of which was judged: a cluster would have only one of them.
 type Repeated struct {
-	Resource Resource `json:"resource"`
-	Sources  []Source `json:"sources"`
+	Resource manifest.Resource `json:"resource"`
+	Sources  []manifest.Source `json:"sources"`
 }
 
 // RepeatedIn finds them among the results, in their order. Recorded requests are about one object as often as it was asked about.
 func RepeatedIn(results []Result, documents []*manifest.Document) []Repeated {
-	recorded := map[Source]bool{}
+	recorded := map[manifest.Source]bool{}
 	for _, d := range documents {
 		if IsRecorded(d) {
-			recorded[Source{File: d.File, Line: d.Line}] = true
+			recorded[manifest.Source{File: d.File, Line: d.Line}] = true
 		}
 	}
-	places := map[Resource][]Source{}
-	var order []Resource
+	places := map[manifest.Resource][]manifest.Source{}
+	var order []manifest.Resource
 	for i := range results {
 		r := &results[i]
 		if r.Resource.Name == "" || recorded[r.Source] {

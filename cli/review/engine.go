@@ -104,8 +104,8 @@ func (e *Engine) SetExempt(exempt policy.Exempt) (err error) {
 // Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is
 // none of Podgrace's. The error is about the document.
 func (e *Engine) Review(ctx context.Context, d *manifest.Document, q Question) (*Result, *manifest.Error) {
-	r := &Result{Source: Source{File: d.File, Line: d.Line}, Operation: cmp.Or(q.Operation, OperationCreate), User: q.User.Username, Decision: Allowed}
-	r.Resource = Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name, GenerateName: d.GenerateName}
+	r := &Result{Source: manifest.Source{File: d.File, Line: d.Line}, Operation: cmp.Or(q.Operation, OperationCreate), User: q.User.Username, Decision: Allowed}
+	r.Resource = manifest.Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name, GenerateName: d.GenerateName}
 	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r, template: d.Template}
 	judged, err := s.judge(ctx, d)
 	switch {

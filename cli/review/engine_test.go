@@ -218,7 +218,7 @@ func TestCreation(t *testing.T) {
 			if all := r.Message + strings.Join(r.Warnings, "\n"); !strings.Contains(all, test.says) {
 				t.Errorf("said %q", all)
 			}
-			if r.Source != (Source{File: "f.yaml", Line: 3}) || r.Operation != OperationCreate {
+			if r.Source != (manifest.Source{File: "f.yaml", Line: 3}) || r.Operation != OperationCreate {
 				t.Errorf("%+v", r)
 			}
 		})

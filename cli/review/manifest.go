@@ -44,9 +44,9 @@ func (s *step) recorded(d *manifest.Document) (*admission.Request, error) {
 }
 
 // recordedResource names the object; one that a controller creates has no name yet but the beginning of one.
-func recordedResource(req *admissionv1.AdmissionRequest) Resource {
+func recordedResource(req *admissionv1.AdmissionRequest) manifest.Resource {
 	kind := schema.GroupVersionKind(req.Kind)
-	r := Resource{Kind: kind.Kind, Namespace: req.Namespace, Name: req.Name}
+	r := manifest.Resource{Kind: kind.Kind, Namespace: req.Namespace, Name: req.Name}
 	r.APIVersion, _ = kind.ToAPIVersionAndKind()
 	if r.Name == "" {
 		var o metav1.PartialObjectMetadata

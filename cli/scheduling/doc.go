@@ -1,3 +1,3 @@
-// Package scheduling is what reviews and explanations know of a SchedulingPreview: it reads what podgrace-preview prints (-o json), and says it in a sentence or
-// two. Kubernetes' scheduler, which judged, is in that program's module alone.
+// Package scheduling has the report of podgrace-preview: its types, and how it is printed as text, JSON and a page (text.go, report.go, page.go). Reviews and explanations read it, and tell it in a
+// sentence or two (says.go). The code of Kubernetes' scheduler is in the module preview alone.
 package scheduling

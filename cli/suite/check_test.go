@@ -128,7 +128,7 @@ func TestHostileReports(t *testing.T) {
 		}
 		r := newReport()
 		r.Cases = []*Outcome{
-			{Suite: hostile("suite"), Case: hostile("case"), Source: review.Source{File: hostile("file"), Line: 1}, Status: Failed, Differences: []Difference{{Field: fieldFields, Path: hostile("path"), Want: []string{hostile("want")}, Got: []string{hostile("got")}}},
+			{Suite: hostile("suite"), Case: hostile("case"), Source: manifest.Source{File: hostile("file"), Line: 1}, Status: Failed, Differences: []Difference{{Field: fieldFields, Path: hostile("path"), Want: []string{hostile("want")}, Got: []string{hostile("got")}}},
 				Result: &review.Result{Decision: review.Denied, Reason: hostile("reason"), Message: hostile("message"), Warnings: []string{hostile("warning")}, Unknown: []string{hostile("unknown")}}},
 			{Suite: "s", Case: "c", Status: Errored, Error: hostile("error")},
 		}

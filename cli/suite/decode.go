@@ -38,8 +38,8 @@ func decode(d *manifest.Document, node *yaml.Node) (*Suite, []*manifest.Error) {
 }
 
 // at is the line of a field, or of the nearest thing around it.
-func (r *decoder) at(path ...string) review.Source {
-	return review.Source{File: r.document.File, Line: max(r.document.Line, manifest.LineOf(r.node, path))}
+func (r *decoder) at(path ...string) manifest.Source {
+	return manifest.Source{File: r.document.File, Line: max(r.document.Line, manifest.LineOf(r.node, path))}
 }
 
 func (r *decoder) fail(path []string, format string, args ...any) {

@@ -24,12 +24,12 @@ const (
 
 // Outcome is what came of one case.
 type Outcome struct {
-	Suite       string        `json:"suite"`
-	Case        string        `json:"case"`
-	Source      review.Source `json:"source"`
-	Status      Status        `json:"status"`
-	Differences []Difference  `json:"differences,omitempty"`
-	Error       string        `json:"error,omitempty"`
+	Suite       string          `json:"suite"`
+	Case        string          `json:"case"`
+	Source      manifest.Source `json:"source"`
+	Status      Status          `json:"status"`
+	Differences []Difference    `json:"differences,omitempty"`
+	Error       string          `json:"error,omitempty"`
 	// Result is what happened; nil if the case could not be judged.
 	Result *review.Result `json:"result,omitempty"`
 

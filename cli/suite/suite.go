@@ -15,7 +15,7 @@ const Kind = "PolicySuite"
 type Suite struct {
 	// Name by its metadata, or else the file's path.
 	Name   string
-	Source review.Source
+	Source manifest.Source
 	Cases  []*Case
 
 	// paths relative to the suite's folder; nil: not given, so that the folder's other files are taken.
@@ -31,7 +31,7 @@ type Suite struct {
 // Case is what somebody does, and what must come of it.
 type Case struct {
 	Name   string
-	Source review.Source
+	Source manifest.Source
 	When   When
 	// State overrides objects, each by a JSON merge patch (RFC 7386) on the one of its kind and name, if there is one.
 	State []*manifest.Document
@@ -50,7 +50,7 @@ type When struct {
 	// Review is the path of a recorded AdmissionReview relative to the suite's folder, with ":LINE" after it where the file has
 	// several. It says itself who does what.
 	Review string
-	// Template is which of its pod templates, if the object has several (review.Resource).
+	// Template is which of its pod templates, if the object has several (manifest.Resource).
 	Template string
 	// Question has the operation and its options. Its User has no groups but those that the suite names.
 	Question review.Question

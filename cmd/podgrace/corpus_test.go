@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/cli/review"
 	"github.com/podgrace/podgrace/cli/terminal"
 	"github.com/podgrace/podgrace/internal/console"
+	"github.com/podgrace/podgrace/internal/manifest"
 )
 
 // everywhere has the constraints and limits of examples/production-web without its match and class, so that the workloads of all namespaces are judged by a margin after preStop and by
@@ -63,12 +64,12 @@ func readCorpus(t *testing.T) corpus {
 }
 
 // marked are the texts of the warnings that these policies are to give, by the file and line where a workload begins.
-func (c corpus) marked(policies string) map[review.Source]string {
-	want := map[review.Source]string{}
+func (c corpus) marked(policies string) map[manifest.Source]string {
+	want := map[manifest.Source]string{}
 	for name, text := range c.files {
 		for i, line := range strings.Split(text, "\n") {
 			if m := mark.FindStringSubmatch(line); m != nil && (m[1] == "" || m[1] == " "+policies) {
-				want[review.Source{File: name, Line: i + 2}] = m[2]
+				want[manifest.Source{File: name, Line: i + 2}] = m[2]
 			}
 		}
 	}
@@ -151,14 +152,14 @@ func TestOutputOfTheREADME(t *testing.T) {
 }
 
 // judge compares the warnings of a review with those that are wanted.
-func (c corpus) judge(t *testing.T, results []review.Result, want map[review.Source]string) {
+func (c corpus) judge(t *testing.T, results []review.Result, want map[manifest.Source]string) {
 	t.Helper()
-	workloads, warned := map[string]map[review.Source]bool{}, map[review.Source][]string{}
+	workloads, warned := map[string]map[manifest.Source]bool{}, map[manifest.Source][]string{}
 	for i := range results {
 		r := &results[i]
 		repository, _, _ := strings.Cut(r.Source.File, "/")
 		if workloads[repository] == nil {
-			workloads[repository] = map[review.Source]bool{}
+			workloads[repository] = map[manifest.Source]bool{}
 		}
 		workloads[repository][r.Source] = true // one of several templates is one workload
 		if r.Decision != review.Allowed {

@@ -229,7 +229,7 @@ func kindIs(typed string, of schema.GroupVersionKind) bool {
 
 // called is the name of a document's object, as a review prints it.
 func called(d *manifest.Document) string {
-	return review.Resource{Name: d.Name, GenerateName: d.GenerateName}.Called()
+	return manifest.Resource{Name: d.Name, GenerateName: d.GenerateName}.Called()
 }
 
 // podKind is the kind of pods.

@@ -75,7 +75,7 @@ func (p *previewer) documents(ctx context.Context, documents []*manifest.Documen
 			return nil, fmt.Errorf("%s tells of a document %d, of %d", version.Preview, at.Line, len(documents))
 		}
 		d := documents[at.Line-1]
-		*at = scheduling.Source{File: d.File, Line: d.Line}
+		*at = manifest.Source{File: d.File, Line: d.Line}
 	}
 	return report.Previews, nil
 }

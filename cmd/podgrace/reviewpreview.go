@@ -16,8 +16,8 @@ import (
 
 // place is by what a result and its preview find each other.
 type place struct {
-	review.Resource
-	review.Source
+	manifest.Resource
+	manifest.Source
 }
 
 // previewResults tells results where their pods would be scheduled. It does not ask about what policies refuse, nor about recorded requests, which were decided long
@@ -27,7 +27,7 @@ func (p *previewer) previewResults(ctx context.Context, l *load.Loaded, results 
 		return false, nil
 	}
 	passed := slices.DeleteFunc(sound(l.Documents, errs), review.IsRecorded)
-	sources := map[review.Source]bool{}
+	sources := map[manifest.Source]bool{}
 	for _, d := range passed {
 		sources[sourceOf(d)] = true
 	}
@@ -37,7 +37,7 @@ func (p *previewer) previewResults(ctx context.Context, l *load.Loaded, results 
 		switch {
 		case !sources[r.Source]:
 		case r.Decision == review.Denied:
-			refused[place{review.Resource{APIVersion: r.Resource.APIVersion, Kind: r.Resource.Kind, Name: r.Resource.Name}, r.Source}] = true
+			refused[place{manifest.Resource{APIVersion: r.Resource.APIVersion, Kind: r.Resource.Kind, Name: r.Resource.Name}, r.Source}] = true
 		default:
 			at := place{r.Resource, r.Source}
 			at.GenerateName = "" // a preview has none
@@ -51,7 +51,7 @@ func (p *previewer) previewResults(ctx context.Context, l *load.Loaded, results 
 		return true, nil
 	}
 	passed = slices.DeleteFunc(passed, func(d *manifest.Document) bool {
-		return d.Template > 0 || refused[place{review.Resource{APIVersion: d.APIVersion, Kind: d.Kind, Name: d.Name}, sourceOf(d)}]
+		return d.Template > 0 || refused[place{manifest.Resource{APIVersion: d.APIVersion, Kind: d.Kind, Name: d.Name}, sourceOf(d)}]
 	})
 	previews, err := p.documents(ctx, passed, l.Listed, alone)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *previewer) previewResults(ctx context.Context, l *load.Loaded, results 
 	}
 	for i := range previews {
 		v := &previews[i]
-		at := place{review.Resource{APIVersion: v.Resource.APIVersion, Kind: v.Resource.Kind, Namespace: v.Resource.Namespace, Name: v.Resource.Name, Template: v.Resource.Template}, review.Source(v.Source)}
+		at := place{manifest.Resource{APIVersion: v.Resource.APIVersion, Kind: v.Resource.Kind, Namespace: v.Resource.Namespace, Name: v.Resource.Name, Template: v.Resource.Template}, v.Source}
 		for _, r := range asked[at] {
 			tell(r, v)
 		}
@@ -87,7 +87,9 @@ func tell(r *review.Result, v *scheduling.Preview) {
 	}
 }
 
-func sourceOf(d *manifest.Document) review.Source { return review.Source{File: d.File, Line: d.Line} }
+func sourceOf(d *manifest.Document) manifest.Source {
+	return manifest.Source{File: d.File, Line: d.Line}
+}
 
 // sound are the documents in which nothing is wrong: where anything is, podgrace-preview answers nothing. An error may be at a field's line, which is one of its
 // document's.

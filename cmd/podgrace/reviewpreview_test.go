@@ -25,7 +25,7 @@ func answer() {
 	note := strings.Join(os.Args[1:], " ") + " <"
 	about := func(line int, kind, namespace, name string) {
 		note += " " + kind + "/" + name
-		v := scheduling.Preview{Resource: scheduling.Resource{APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name}, Source: scheduling.Source{File: "-", Line: line}, Nodes: 2}
+		v := scheduling.Preview{Resource: manifest.Resource{APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name}, Source: manifest.Source{File: "-", Line: line}, Nodes: 2}
 		full := []scheduling.Group{{Reasons: []string{"Insufficient cpu"}, Nodes: []string{"n1", "n2"}}}
 		outcome, _, _ := strings.Cut(name, "-")
 		switch outcome {

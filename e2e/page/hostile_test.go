@@ -18,7 +18,7 @@ func TestHostile(t *testing.T) {
 	errs := make([]*manifest.Error, 0, len(attacks))
 	for _, a := range attacks {
 		results = append(results, review.Result{
-			Resource: review.Resource{APIVersion: a, Kind: a, Namespace: a, Name: a}, Source: review.Source{File: a}, Operation: a, User: a, Via: a,
+			Resource: manifest.Resource{APIVersion: a, Kind: a, Namespace: a, Name: a}, Source: manifest.Source{File: a}, Operation: a, User: a, Via: a,
 			Decision: review.Denied, Reason: a, Message: a, Warnings: []string{a}, Policies: []string{a}, Unknown: []string{a},
 			Changes: []review.Change{{Name: a, Value: a, Why: a}}, Patch: []review.Operation{set("/"+a, `"x"`)},
 		})

@@ -173,7 +173,7 @@ func long(t *testing.T) *review.Report {
 	r := sample(t)
 	endless := strings.Repeat("endless", 60)
 	results := append(r.Results, review.Result{
-		Resource: review.Resource{APIVersion: "v1", Kind: endless, Namespace: endless, Name: endless}, Source: review.Source{File: endless, Line: 1},
+		Resource: manifest.Resource{APIVersion: "v1", Kind: endless, Namespace: endless, Name: endless}, Source: manifest.Source{File: endless, Line: 1},
 		Operation: "CREATE", Decision: review.Denied, Reason: endless, Message: endless, Warnings: []string{endless}, Policies: []string{endless},
 		Unknown: []string{endless}, User: endless, Changes: []review.Change{{Name: endless, Why: endless}},
 		Patch: []review.Operation{set("/"+endless, `"`+endless+`"`)},

@@ -13,7 +13,7 @@ import (
 // openPreview shows a page of podgrace preview, as the preview's own tests hold it against the code. When the test ends, nothing must have been complained about or loaded.
 func openPreview(t *testing.T, name string) *tab {
 	t.Helper()
-	html, err := os.ReadFile(filepath.Join("..", "..", "preview", "testdata", "page", name+".html"))
+	html, err := os.ReadFile(filepath.Join("..", "..", "cli", "scheduling", "testdata", "page", name+".html"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func Large(n int) (*review.Report, error) {
 			r.Changes[i].Why = strings.ReplaceAll(r.Changes[i].Why, "app=frontend", "app="+r.Resource.Name)
 		}
 		r.Resource.Namespace = fmt.Sprintf("%s-%d", r.Resource.Namespace, i%50)
-		r.Source = review.Source{File: fmt.Sprintf("clusters/%s/%s.yaml", r.Resource.Namespace, r.Resource.Name), Line: 1}
+		r.Source = manifest.Source{File: fmt.Sprintf("clusters/%s/%s.yaml", r.Resource.Namespace, r.Resource.Name), Line: 1}
 		results = append(results, r)
 	}
 	return review.NewReport(n, 0, results, nil), nil
@@ -54,8 +54,8 @@ func Large(n int) (*review.Report, error) {
 
 func workload(kind, namespace, name string, line int) review.Result {
 	return review.Result{
-		Resource: review.Resource{APIVersion: "apps/v1", Kind: kind, Namespace: namespace, Name: name},
-		Source:   review.Source{File: "deploy/" + namespace + "/workloads.yaml", Line: line},
+		Resource: manifest.Resource{APIVersion: "apps/v1", Kind: kind, Namespace: namespace, Name: name},
+		Source:   manifest.Source{File: "deploy/" + namespace + "/workloads.yaml", Line: line},
 		Via:      review.ViaTemplate, Operation: "CREATE", Decision: review.Allowed, Before: pod(name),
 	}
 }
@@ -176,8 +176,8 @@ func eviction() review.Result {
 
 func removal(operation, name string, line int) review.Result {
 	return review.Result{
-		Resource: review.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "data", Name: name}, Operation: operation,
-		Source: review.Source{File: "recorded/reviews.jsonl", Line: line}, Decision: review.Allowed, Policies: []string{"stateful"},
+		Resource: manifest.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "data", Name: name}, Operation: operation,
+		Source: manifest.Source{File: "recorded/reviews.jsonl", Line: line}, Decision: review.Allowed, Policies: []string{"stateful"},
 	}
 }
 

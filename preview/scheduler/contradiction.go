@@ -5,37 +5,16 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/cli/scheduling"
 )
-
-// Contradiction is two hard spread constraints of a pod of which each can be met, and both together cannot, or one that can't be met on the nodes that the pod may have otherwise. Only where
-// there is neither it is three or more, of which all but one can be met.
-type Contradiction struct {
-	// Constraints are their indices in the pod's topologySpreadConstraints: two, or one that stands against everything else, or more.
-	Constraints []int `json:"constraints"`
-	// Allows are for each of them the nodes that would take the pod if it were the only constraint.
-	Allows [][]string `json:"allows"`
-	// Ways out of it that were tried, and by which the pod gets a node. There may be none for one constraint alone.
-	Ways []Way `json:"ways,omitempty"`
-}
-
-// Way is one change of one constraint that gets the pod a node.
-type Way struct {
-	Constraint int `json:"constraint"`
-	// NodeTaintsPolicy and NodeAffinityPolicy are Honor if the constraint counts no more nodes whose taints the pod does not tolerate, or outside its node affinity.
-	NodeTaintsPolicy   corev1.NodeInclusionPolicy `json:"nodeTaintsPolicy,omitempty"`
-	NodeAffinityPolicy corev1.NodeInclusionPolicy `json:"nodeAffinityPolicy,omitempty"`
-	// MaxSkew is the smallest one that is enough. 0 without a policy of nodes: the constraint is made a wish (ScheduleAnyway).
-	MaxSkew int32 `json:"maxSkew,omitempty"`
-	// Nodes that take it then.
-	Nodes []string `json:"nodes"`
-}
 
 // mostSkew is by how much a maxSkew is raised in search of a way out.
 const mostSkew = 10
 
 // contradictions are why a pod fits nowhere, where its hard spread constraints are to blame alone: without them there are nodes for it. Each answer is the scheduler's own, to the pod with
 // other constraints.
-func (s *Scheduler) contradictions(ctx context.Context, pod *corev1.Pod) ([]Contradiction, error) {
+func (s *Scheduler) contradictions(ctx context.Context, pod *corev1.Pod) ([]scheduling.Contradiction, error) {
 	var hard []int
 	for i, c := range pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -59,16 +38,16 @@ func (s *Scheduler) contradictions(ctx context.Context, pod *corev1.Pod) ([]Cont
 }
 
 // blamed are the fewest hard constraints that leave no node: single ones, else each two that do not go together, else some of which each two do.
-func (q *asking) blamed(hard []int) []Contradiction {
+func (q *asking) blamed(hard []int) []scheduling.Contradiction {
 	allowed := map[int][]string{}
-	of := func(constraints ...int) Contradiction {
-		c := Contradiction{Constraints: constraints}
+	of := func(constraints ...int) scheduling.Contradiction {
+		c := scheduling.Contradiction{Constraints: constraints}
 		for _, i := range constraints {
 			c.Allows = append(c.Allows, allowed[i])
 		}
 		return c
 	}
-	var found []Contradiction
+	var found []scheduling.Contradiction
 	for _, i := range hard {
 		if allowed[i] = q.fit(q.only(i)); len(allowed[i]) == 0 {
 			allowed[i] = []string{} // of programs none expects null
@@ -94,7 +73,7 @@ func (q *asking) blamed(hard []int) []Contradiction {
 			together = rest
 		}
 	}
-	return []Contradiction{of(together...)}
+	return []scheduling.Contradiction{of(together...)}
 }
 
 // asking asks about variants of a pod, until there is an error.
@@ -139,40 +118,40 @@ func (q *asking) fit(pod *corev1.Pod) []string {
 }
 
 // ways are those by which one constraint alone, changed, gets the pod a node. Those that leave out nodes which the pod can't have come first: they spread the pods as before.
-func (q *asking) ways(i int) []Way {
+func (q *asking) ways(i int) []scheduling.Way {
 	ways := q.honoring(i)
 	changed := q.pod.DeepCopy()
 	constraint := &changed.Spec.TopologySpreadConstraints[i]
 	for range mostSkew {
 		constraint.MaxSkew++
 		if nodes := q.fit(changed); len(nodes) > 0 {
-			ways = append(ways, Way{Constraint: i, MaxSkew: constraint.MaxSkew, Nodes: nodes})
+			ways = append(ways, scheduling.Way{Constraint: i, MaxSkew: constraint.MaxSkew, Nodes: nodes})
 			break
 		}
 	}
 	constraint.MaxSkew, constraint.WhenUnsatisfiable, constraint.MinDomains = q.pod.Spec.TopologySpreadConstraints[i].MaxSkew, corev1.ScheduleAnyway, nil // which goes with hard constraints only
 	if nodes := q.fit(changed); len(nodes) > 0 {
-		ways = append(ways, Way{Constraint: i, Nodes: nodes})
+		ways = append(ways, scheduling.Way{Constraint: i, Nodes: nodes})
 	}
 	return ways
 }
 
 // honoring are the ways by which a constraint honors taints, or node affinity, or both if neither is enough. By default it honors node affinity alone (nodeInclusionPolicies in the API of
 // TopologySpreadConstraint, k8s.io/api/core/v1/types.go, 0.36.3).
-func (q *asking) honoring(i int) []Way {
+func (q *asking) honoring(i int) []scheduling.Way {
 	const honor = corev1.NodeInclusionPolicyHonor
-	var tries []Way
+	var tries []scheduling.Way
 	c := &q.pod.Spec.TopologySpreadConstraints[i]
 	if c.NodeTaintsPolicy == nil || *c.NodeTaintsPolicy != honor {
-		tries = append(tries, Way{Constraint: i, NodeTaintsPolicy: honor})
+		tries = append(tries, scheduling.Way{Constraint: i, NodeTaintsPolicy: honor})
 	}
 	if c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy != honor {
-		tries = append(tries, Way{Constraint: i, NodeAffinityPolicy: honor})
+		tries = append(tries, scheduling.Way{Constraint: i, NodeAffinityPolicy: honor})
 	}
 	if len(tries) > 1 {
-		tries = append(tries, Way{Constraint: i, NodeTaintsPolicy: honor, NodeAffinityPolicy: honor})
+		tries = append(tries, scheduling.Way{Constraint: i, NodeTaintsPolicy: honor, NodeAffinityPolicy: honor})
 	}
-	var ways []Way
+	var ways []scheduling.Way
 	for _, w := range tries {
 		if len(ways) > 0 && w.NodeTaintsPolicy != "" && w.NodeAffinityPolicy != "" {
 			break

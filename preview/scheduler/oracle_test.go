@@ -30,6 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
@@ -207,7 +208,7 @@ func compare(ctx context.Context, c *schedulertest.Case, counts *draw.Tally) str
 }
 
 func (d *decision) differs(v *Verdict, counts *draw.Tally) string {
-	if d.gated != (v.Outcome == Gated) {
+	if d.gated != (v.Outcome == scheduling.Gated) {
 		return fmt.Sprintf("gated: %v, the verdict is %s", d.gated, v.Outcome)
 	}
 	if d.gated {
@@ -319,7 +320,7 @@ func placed(ctx context.Context, c *schedulertest.Case, counts *draw.Tally) stri
 		return err.Error()
 	}
 	v, err := first.Judge(ctx, c.Pod)
-	if err != nil || v.Outcome != Fits {
+	if err != nil || v.Outcome != scheduling.Fits {
 		return ""
 	}
 	counts.Add("placed")

@@ -16,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/podgrace/podgrace/cli/scheduling"
 )
 
 // Preemption is what it would cost to make room.
@@ -33,19 +35,7 @@ type Candidate struct {
 	// Victims are in descending order of importance.
 	Victims []*corev1.Pod `json:"-"`
 	// Criteria are those by which the scheduler compares candidates, the first one first (pickOneNodeForPreemption in pkg/scheduler/framework/preemption, 1.36.3).
-	Criteria Criteria `json:"criteria"`
-}
-
-// Criteria of a candidate: less is better, but for the start, where later is better.
-type Criteria struct {
-	// Violations of PodDisruptionBudgets.
-	Violations int64 `json:"violations"`
-	// HighestPriority of a victim, and the sum of them all (taken from 0 on, so that a victim of negative priority counts, too).
-	HighestPriority int32 `json:"highestPriority"`
-	SumOfPriorities int64 `json:"sumOfPriorities"`
-	Victims         int   `json:"victims"`
-	// Start is when the first of the victims of the highest priority began, in seconds since 1970; now, if it has not.
-	Start int64 `json:"start"`
+	Criteria scheduling.Criteria `json:"criteria"`
 }
 
 // preempt is the framework's dry run over all nodes where it could help.
@@ -96,8 +86,8 @@ func candidateOf(c preemption.Candidate, now time.Time) Candidate {
 }
 
 // criteriaOf has victims that have not begun begin now, all at once. The scheduler asks a clock for each, and so ranks them by chance.
-func criteriaOf(v *extenderv1.Victims, now time.Time) Criteria {
-	c := Criteria{Violations: v.NumPDBViolations, Victims: len(v.Pods)}
+func criteriaOf(v *extenderv1.Victims, now time.Time) scheduling.Criteria {
+	c := scheduling.Criteria{Violations: v.NumPDBViolations, Victims: len(v.Pods)}
 	for i, p := range v.Pods {
 		priority := corev1helpers.PodPriority(p)
 		if i == 0 || priority > c.HighestPriority {

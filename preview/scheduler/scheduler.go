@@ -29,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/pod/graceperiod"
 )
 
@@ -208,6 +209,6 @@ func (s *Scheduler) Remove(pod *corev1.Pod, node string) error {
 }
 
 // Count is what is counted for each of a pod's spread constraints now.
-func (s *Scheduler) Count(ctx context.Context, pod *corev1.Pod) ([]Spread, error) {
+func (s *Scheduler) Count(ctx context.Context, pod *corev1.Pod) ([]scheduling.Spread, error) {
 	return s.spread.table(ctx, pod)
 }

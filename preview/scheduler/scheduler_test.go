@@ -14,6 +14,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
 )
 
@@ -61,9 +62,9 @@ func contradiction() Cluster { return clusterOf(&schedulertest.Examples()[0].Cas
 // What contradicts what, and which changes were tried with success.
 func TestContradiction(t *testing.T) {
 	v := judge(t, contradiction(), schedulertest.SpreadPod("web-new"))
-	want := []Contradiction{{
+	want := []scheduling.Contradiction{{
 		Constraints: []int{0, 1}, Allows: [][]string{{"n3"}, {"n2"}},
-		Ways: []Way{{Constraint: 0, MaxSkew: 2, Nodes: []string{"n2"}}, {Constraint: 0, Nodes: []string{"n2"}}, {Constraint: 1, MaxSkew: 2, Nodes: []string{"n3"}}, {Constraint: 1, Nodes: []string{"n3"}}},
+		Ways: []scheduling.Way{{Constraint: 0, MaxSkew: 2, Nodes: []string{"n2"}}, {Constraint: 0, Nodes: []string{"n2"}}, {Constraint: 1, MaxSkew: 2, Nodes: []string{"n3"}}, {Constraint: 1, Nodes: []string{"n3"}}},
 	}}
 	if diff := cmp.Diff(want, v.Contradictions); diff != "" {
 		t.Error(diff)
@@ -71,7 +72,7 @@ func TestContradiction(t *testing.T) {
 	alone := schedulertest.SpreadPod("web-new")
 	alone.Spec.TopologySpreadConstraints[0].MinDomains = new(int32(3)) // so that the minimum is 0
 	v = judge(t, contradiction(), alone)
-	if len(v.Contradictions) != 1 || !cmp.Equal(v.Contradictions[0].Constraints, []int{0}) || !cmp.Equal(v.Contradictions[0].Allows, [][]string{{}}) || !cmp.Equal(v.Contradictions[0].Ways, []Way{{MaxSkew: 4, Nodes: []string{"n2"}}, {Nodes: []string{"n2"}}}) {
+	if len(v.Contradictions) != 1 || !cmp.Equal(v.Contradictions[0].Constraints, []int{0}) || !cmp.Equal(v.Contradictions[0].Allows, [][]string{{}}) || !cmp.Equal(v.Contradictions[0].Ways, []scheduling.Way{{MaxSkew: 4, Nodes: []string{"n2"}}, {Nodes: []string{"n2"}}}) {
 		t.Errorf("%+v", v.Contradictions)
 	}
 	large := schedulertest.SpreadPod("web-new") // the constraints are not to blame
@@ -94,13 +95,13 @@ func TestHonoring(t *testing.T) {
 		pool             string
 		taints, affinity *corev1.NodeInclusionPolicy
 		gone             int // of the nodes at the end
-		want             []Way
+		want             []scheduling.Way
 	}{
-		"a tainted node":                  {"", nil, nil, 1, []Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
-		"a tainted node, said":            {"", new(ignore), nil, 1, []Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
-		"a node of another pool":          {"web", new(honor), new(ignore), 0, []Way{{NodeAffinityPolicy: honor}, {MaxSkew: 2}, {}}},
-		"both":                            {"web", nil, new(ignore), 0, []Way{{NodeTaintsPolicy: honor, NodeAffinityPolicy: honor}, {MaxSkew: 2}, {}}},
-		"taints, and affinity by default": {"web", nil, nil, 0, []Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
+		"a tainted node":                  {"", nil, nil, 1, []scheduling.Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
+		"a tainted node, said":            {"", new(ignore), nil, 1, []scheduling.Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
+		"a node of another pool":          {"web", new(honor), new(ignore), 0, []scheduling.Way{{NodeAffinityPolicy: honor}, {MaxSkew: 2}, {}}},
+		"both":                            {"web", nil, new(ignore), 0, []scheduling.Way{{NodeTaintsPolicy: honor, NodeAffinityPolicy: honor}, {MaxSkew: 2}, {}}},
+		"taints, and affinity by default": {"web", nil, nil, 0, []scheduling.Way{{NodeTaintsPolicy: honor}, {MaxSkew: 2}, {}}},
 	} {
 		p := schedulertest.SpreadPod("web-1")
 		p.Spec.TopologySpreadConstraints = p.Spec.TopologySpreadConstraints[1:]
@@ -160,14 +161,14 @@ func TestSpreadTables(t *testing.T) {
 	p.Spec.TopologySpreadConstraints[1].WhenUnsatisfiable = corev1.ScheduleAnyway
 	p.Spec.TopologySpreadConstraints[1].MinDomains = nil
 	v := judge(t, contradiction(), p)
-	want := []Spread{
+	want := []scheduling.Spread{
 		{
 			TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: 1, SelfMatch: true, Minimum: 2,
-			Domains: []Domain{{"A", 3, 2}, {"B", 2, 1}},
+			Domains: []scheduling.Domain{{Value: "A", Count: 3, SkewAfter: 2}, {Value: "B", Count: 2, SkewAfter: 1}},
 		},
 		{
 			TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway, MinDomains: 1, SelfMatch: true, Minimum: 1,
-			Domains: []Domain{{"n1", 2, 2}, {"n2", 1, 1}, {"n3", 2, 2}},
+			Domains: []scheduling.Domain{{Value: "n1", Count: 2, SkewAfter: 2}, {Value: "n2", Count: 1, SkewAfter: 1}, {Value: "n3", Count: 2, SkewAfter: 2}},
 		},
 	}
 	if diff := cmp.Diff(want, v.Spread); diff != "" {
@@ -201,7 +202,7 @@ func TestReasons(t *testing.T) {
 	if diff := cmp.Diff(want, v.Nodes); diff != "" {
 		t.Error(diff)
 	}
-	if v.Outcome != Nowhere || v.Preemption == nil || len(v.Preemption.Candidates) > 0 {
+	if v.Outcome != scheduling.Nowhere || v.Preemption == nil || len(v.Preemption.Candidates) > 0 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -262,7 +263,7 @@ func TestPreemption(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}}},
 	}}
 	v := judge(t, c, prioritized(schedulertest.Pod("urgent", "", 600), 100, "09:00:00"))
-	if v.Outcome != Preempts || len(v.Preemption.Candidates) != 3 {
+	if v.Outcome != scheduling.Preempts || len(v.Preemption.Candidates) != 3 {
 		t.Fatalf("%s %+v", v.Outcome, v.Preemption)
 	}
 	var got []string
@@ -277,7 +278,7 @@ func TestPreemption(t *testing.T) {
 	}
 	never := prioritized(schedulertest.Pod("polite", "", 600), 100, "09:00:00")
 	never.Spec.PreemptionPolicy = new(corev1.PreemptNever)
-	if v = judge(t, c, never); v.Outcome != Nowhere || v.Preemption.Refused != "not eligible due to preemptionPolicy=Never." {
+	if v = judge(t, c, never); v.Outcome != scheduling.Nowhere || v.Preemption.Refused != "not eligible due to preemptionPolicy=Never." {
 		t.Errorf("%s %+v", v.Outcome, v.Preemption)
 	}
 }
@@ -287,10 +288,10 @@ func TestNominated(t *testing.T) {
 	waits := prioritized(schedulertest.Pod("waits", "", 1500), 100, "08:00:00")
 	waits.Status.NominatedNodeName = "n1"
 	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A")}, Pods: []*corev1.Pod{waits}}
-	if v := judge(t, c, prioritized(schedulertest.Pod("lower", "", 1000), 10, "08:00:00")); v.Outcome != Nowhere {
+	if v := judge(t, c, prioritized(schedulertest.Pod("lower", "", 1000), 10, "08:00:00")); v.Outcome != scheduling.Nowhere {
 		t.Errorf("a lower one: %s", v.Outcome)
 	}
-	if v := judge(t, c, prioritized(schedulertest.Pod("higher", "", 1000), 1000, "08:00:00")); v.Outcome != Fits {
+	if v := judge(t, c, prioritized(schedulertest.Pod("higher", "", 1000), 1000, "08:00:00")); v.Outcome != scheduling.Fits {
 		t.Errorf("a higher one: %s", v.Outcome)
 	}
 }
@@ -301,7 +302,7 @@ func TestVolumes(t *testing.T) {
 	claimed.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("a", "A"), schedulertest.Node("b", "B")}}
 	v := judge(t, c, claimed)
-	if v.Outcome != Nowhere || v.Why != `persistentvolumeclaim "data" not found` {
+	if v.Outcome != scheduling.Nowhere || v.Why != `persistentvolumeclaim "data" not found` {
 		t.Errorf("without the claim: %s %q", v.Outcome, v.Why)
 	}
 	c.Objects = []client.Object{
@@ -322,7 +323,7 @@ func TestVolumes(t *testing.T) {
 func TestGated(t *testing.T) {
 	p := schedulertest.Pod("web", "", 100)
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
-	if v := judge(t, Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A")}}, p); v.Outcome != Gated || v.Why != "waiting for scheduling gates: [example.com/quota]" {
+	if v := judge(t, Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A")}}, p); v.Outcome != scheduling.Gated || v.Why != "waiting for scheduling gates: [example.com/quota]" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -407,14 +408,14 @@ func TestOwnNomination(t *testing.T) {
 func TestNominatedOfOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
-		want   Outcome
+		want   scheduling.Outcome
 	}{
-		"waits":             {func(*corev1.Pod) {}, Nowhere},
-		"is deleted":        {func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, Nowhere},
-		"has no scheduler":  {func(p *corev1.Pod) { p.Spec.SchedulerName = "" }, Nowhere},
-		"another scheduler": {func(p *corev1.Pod) { p.Spec.SchedulerName = "another" }, Fits},
-		"has ended":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, Fits},
-		"is gated":          {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }, Fits},
+		"waits":             {func(*corev1.Pod) {}, scheduling.Nowhere},
+		"is deleted":        {func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, scheduling.Nowhere},
+		"has no scheduler":  {func(p *corev1.Pod) { p.Spec.SchedulerName = "" }, scheduling.Nowhere},
+		"another scheduler": {func(p *corev1.Pod) { p.Spec.SchedulerName = "another" }, scheduling.Fits},
+		"has ended":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, scheduling.Fits},
+		"is gated":          {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }, scheduling.Fits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			waits := prioritized(schedulertest.Pod("waits", "", 1500), 100, "08:00:00")
@@ -436,7 +437,7 @@ func TestSpreadTablesApart(t *testing.T) {
 	delete(c.Nodes[0].Labels, corev1.LabelHostname)
 	delete(c.Nodes[2].Labels, corev1.LabelTopologyZone)
 	v := judge(t, c, p)
-	if got := [][]Domain{v.Spread[0].Domains, v.Spread[1].Domains}; !cmp.Equal(got, [][]Domain{{{"A", 3, 1}}, {{"n2", 1, 1}, {"n3", 2, 2}}}) {
+	if got := [][]scheduling.Domain{v.Spread[0].Domains, v.Spread[1].Domains}; !cmp.Equal(got, [][]scheduling.Domain{{{Value: "A", Count: 3, SkewAfter: 1}}, {{Value: "n2", Count: 1, SkewAfter: 1}, {Value: "n3", Count: 2, SkewAfter: 2}}}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -17,41 +17,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/podgrace/podgrace/cli/scheduling"
 )
-
-// Spread is what the scheduler counts for one of a pod's topology spread constraints.
-type Spread struct {
-	TopologyKey       string                               `json:"topologyKey"`
-	MaxSkew           int32                                `json:"maxSkew"`
-	WhenUnsatisfiable corev1.UnsatisfiableConstraintAction `json:"whenUnsatisfiable"`
-	// MinDomains is 1 where the constraint does not say more.
-	MinDomains int32 `json:"minDomains"`
-	// Default: the pod has none, and it is one of the scheduler's configuration.
-	Default bool `json:"default,omitempty"`
-	// SelfMatch: the pod itself counts.
-	SelfMatch bool `json:"selfMatch"`
-	// Minimum is the smallest count of a domain, and 0 where there are fewer domains than MinDomains.
-	Minimum int `json:"minimum"`
-	// Domains are those of the nodes that count, by their value.
-	Domains []Domain `json:"domains"`
-}
-
-// Skew is by how much the domain with most pods has more than the minimum.
-func (s *Spread) Skew() int {
-	if len(s.Domains) == 0 {
-		return 0
-	}
-	return slices.MaxFunc(s.Domains, func(a, b Domain) int { return cmp.Compare(a.Count, b.Count) }).Count - s.Minimum
-}
-
-// Domain is a value of the topology key.
-type Domain struct {
-	Value string `json:"value"`
-	// Count is the pods that the constraint selects there.
-	Count int `json:"count"`
-	// SkewAfter is the skew with the pod there: count + self match - minimum (KEP-895). More than maxSkew is too much.
-	SkewAfter int `json:"skewAfter"`
-}
 
 // spreadPlugin is PodTopologySpread of a framework. The zero value is for a profile that has it not enabled.
 type spreadPlugin struct {
@@ -108,13 +76,13 @@ type counted struct {
 
 // table is what the plugin counts for each constraint of a pod, in their order. Those that are wishes are counted as if they were not, but apart: a node counts
 // that has the keys of all constraints of a kind (requireAllTopologies in plugins/podtopologyspread, 1.36.3).
-func (p spreadPlugin) table(ctx context.Context, pod *corev1.Pod) ([]Spread, error) {
+func (p spreadPlugin) table(ctx context.Context, pod *corev1.Pod) ([]scheduling.Spread, error) {
 	if p.PreFilterPlugin == nil {
 		return nil, nil
 	}
 	ofProfile := len(pod.Spec.TopologySpreadConstraints) == 0
 	pod = p.explicit(pod)
-	tables := make([]Spread, len(pod.Spec.TopologySpreadConstraints))
+	tables := make([]scheduling.Spread, len(pod.Spec.TopologySpreadConstraints))
 	for _, kind := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
 		strict := pod.DeepCopy()
 		strict.Spec.TopologySpreadConstraints = nil
@@ -168,11 +136,11 @@ func read(state fwk.CycleState) (*counted, error) {
 }
 
 // spread is the table of the constraint i.
-func (c *counted) spread(i int, counts map[string]int, pod *corev1.Pod) Spread {
+func (c *counted) spread(i int, counts map[string]int, pod *corev1.Pod) scheduling.Spread {
 	constraint := c.constraints.Index(i)
-	s := Spread{
+	s := scheduling.Spread{
 		TopologyKey: constraint.FieldByName("TopologyKey").String(), MaxSkew: int32(constraint.FieldByName("MaxSkew").Int()), MinDomains: int32(constraint.FieldByName("MinDomains").Int()),
-		Domains: []Domain{}, // of programs none expects null
+		Domains: []scheduling.Domain{}, // of programs none expects null
 	}
 	if selector, ok := reflect.TypeAssert[labels.Selector](constraint.FieldByName("Selector")); ok {
 		s.SelfMatch = selector.Matches(labels.Set(pod.Labels))
@@ -182,11 +150,11 @@ func (c *counted) spread(i int, counts map[string]int, pod *corev1.Pod) Spread {
 		self = 1
 	}
 	for value, count := range counts {
-		s.Domains = append(s.Domains, Domain{Value: value, Count: count})
+		s.Domains = append(s.Domains, scheduling.Domain{Value: value, Count: count})
 	}
-	slices.SortFunc(s.Domains, func(a, b Domain) int { return cmp.Compare(a.Value, b.Value) })
+	slices.SortFunc(s.Domains, func(a, b scheduling.Domain) int { return cmp.Compare(a.Value, b.Value) })
 	if len(s.Domains) > 0 && len(s.Domains) >= int(s.MinDomains) {
-		s.Minimum = slices.MinFunc(s.Domains, func(a, b Domain) int { return cmp.Compare(a.Count, b.Count) }).Count
+		s.Minimum = slices.MinFunc(s.Domains, func(a, b scheduling.Domain) int { return cmp.Compare(a.Count, b.Count) }).Count
 	}
 	for i := range s.Domains {
 		s.Domains[i].SkewAfter = s.Domains[i].Count + self - s.Minimum

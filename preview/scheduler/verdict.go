@@ -10,26 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-)
 
-// Outcome is what would become of a pod.
-type Outcome string
-
-// The outcomes.
-const (
-	// Fits: at least one node takes it.
-	Fits Outcome = "Fits"
-	// Preempts: no node takes it as it is, but one would without pods of lower priority.
-	Preempts Outcome = "Preempts"
-	// Nowhere: it stays pending.
-	Nowhere Outcome = "Nowhere"
-	// Gated: the scheduler does not look at it yet (schedulingGates).
-	Gated Outcome = "Gated"
+	"github.com/podgrace/podgrace/cli/scheduling"
 )
 
 // Verdict is what the scheduler finds for a pod.
 type Verdict struct {
-	Outcome Outcome `json:"outcome"`
+	Outcome scheduling.Outcome `json:"outcome"`
 	// Why is said of the pod as a whole, where no node is at fault: a claim that is missing, a gate.
 	Why string `json:"why,omitempty"`
 	// Nominated is the node that was said to be for this pod before, if it fits: the scheduler looks at no other.
@@ -37,9 +24,9 @@ type Verdict struct {
 	// Nodes are all of them: those that fit first, the best of them first; then by name.
 	Nodes []Node `json:"nodes"`
 	// Spread has a table for each constraint of the pod.
-	Spread []Spread `json:"spread,omitempty"`
+	Spread []scheduling.Spread `json:"spread,omitempty"`
 	// Contradictions are those of the spread constraints, where they alone are why there is no node.
-	Contradictions []Contradiction `json:"contradictions,omitempty"`
+	Contradictions []scheduling.Contradiction `json:"contradictions,omitempty"`
 	// Preemption is nil where a node fits.
 	Preemption *Preemption `json:"preemption,omitempty"`
 }
@@ -54,15 +41,8 @@ type Node struct {
 	// MayPreempt: it could be otherwise without pods of lower priority on this node (Unschedulable, and not UnschedulableAndUnresolvable).
 	MayPreempt bool `json:"mayPreempt,omitempty"`
 	// Scores of the plugins, for a node that fits, and their sum. The scheduler takes a node with the highest one.
-	Scores []Score `json:"scores,omitempty"`
-	Total  int64   `json:"total,omitempty"`
-}
-
-// Score is what one plugin gives to a node: Score, from 0 to 100, is taken Weight times.
-type Score struct {
-	Plugin string `json:"plugin"`
-	Score  int64  `json:"score"`
-	Weight int64  `json:"weight"`
+	Scores []scheduling.Score `json:"scores,omitempty"`
+	Total  int64              `json:"total,omitempty"`
 }
 
 // Best are the nodes of which the scheduler takes one, by chance where there are several.
@@ -89,9 +69,9 @@ func (v *Verdict) Fit() int {
 // Judge asks the scheduler about a pod that has no node yet. The error is a plugin's own: nothing can be said then.
 func (s *Scheduler) Judge(ctx context.Context, pod *corev1.Pod) (*Verdict, error) {
 	if why := s.gated(ctx, pod); why != "" {
-		return &Verdict{Outcome: Gated, Why: why}, nil
+		return &Verdict{Outcome: scheduling.Gated, Why: why}, nil
 	}
-	v := &Verdict{Outcome: Nowhere}
+	v := &Verdict{Outcome: scheduling.Nowhere}
 	var err error
 	if v.Spread, err = s.spread.table(ctx, pod); err != nil {
 		return nil, err
@@ -105,11 +85,11 @@ func (s *Scheduler) Judge(ctx context.Context, pod *corev1.Pod) (*Verdict, error
 		return nil, err
 	}
 	if len(c.fit) > 0 {
-		v.Outcome, v.Nominated = Fits, c.nominated()
+		v.Outcome, v.Nominated = scheduling.Fits, c.nominated()
 	} else if v.Preemption, err = c.preempt(ctx); err != nil {
 		return nil, err
 	} else if len(v.Preemption.Candidates) > 0 {
-		v.Outcome = Preempts
+		v.Outcome = scheduling.Preempts
 	} else if v.Contradictions, err = s.contradictions(ctx, pod); err != nil {
 		return nil, err
 	}
@@ -251,9 +231,9 @@ func (c *cycle) score(ctx context.Context) (map[string]Node, error) {
 		n := Node{Name: of.Name, Fits: true, Total: of.TotalScore}
 		for _, s := range of.Scores {
 			weight := max(c.weights[s.Name], 1)
-			n.Scores = append(n.Scores, Score{Plugin: s.Name, Score: s.Score / weight, Weight: weight})
+			n.Scores = append(n.Scores, scheduling.Score{Plugin: s.Name, Score: s.Score / weight, Weight: weight})
 		}
-		slices.SortFunc(n.Scores, func(a, b Score) int { return cmp.Compare(a.Plugin, b.Plugin) })
+		slices.SortFunc(n.Scores, func(a, b scheduling.Score) int { return cmp.Compare(a.Plugin, b.Plugin) })
 		scored[of.Name] = n
 	}
 	return scored, nil

@@ -7,6 +7,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
 )
 
@@ -44,7 +45,7 @@ func TestEmulate(t *testing.T) {
 		if got := utilfeature.DefaultFeatureGate.Enabled(features.OpportunisticBatching); got != want {
 			t.Errorf("%s: %t, want %t", text, got, want)
 		}
-		if v := judge(t, contradiction(), schedulertest.SpreadPod("web-new")); v.Outcome != Nowhere {
+		if v := judge(t, contradiction(), schedulertest.SpreadPod("web-new")); v.Outcome != scheduling.Nowhere {
 			t.Errorf("%s: %s", text, v.Outcome)
 		}
 	}

@@ -29,8 +29,8 @@ func hostileResult() *rapid.Generator[review.Result] {
 		text := func(name string) string { return HostileText().Draw(t, name) }
 		list := func(name string) []string { return rapid.SliceOfN(HostileText(), 0, 2).Draw(t, name) }
 		r := review.Result{
-			Resource:  review.Resource{Kind: text("kind"), Namespace: text("namespace"), Name: text("name")},
-			Source:    review.Source{File: text("file"), Line: rapid.IntRange(0, 99).Draw(t, "line")},
+			Resource:  manifest.Resource{Kind: text("kind"), Namespace: text("namespace"), Name: text("name")},
+			Source:    manifest.Source{File: text("file"), Line: rapid.IntRange(0, 99).Draw(t, "line")},
 			Operation: rapid.SampledFrom([]string{"CREATE", "DELETE", text("operation")}).Draw(t, "an operation"), User: text("user"),
 			Decision: rapid.SampledFrom([]review.Decision{review.Allowed, review.Denied}).Draw(t, "decision"),
 			Reason:   text("reason"), Message: text("message"), Warnings: list("warnings"), Unknown: list("unknown"), Policies: list("policies"),
@@ -68,7 +68,7 @@ func HostileReport() *rapid.Generator[*review.Report] {
 		for i := range r.Results {
 			text := HostileText().Draw(t, "remark")
 			r.Remarks = append(r.Remarks, review.Remark{Policy: text, Message: text})
-			r.Repeated = append(r.Repeated, review.Repeated{Resource: r.Results[i].Resource, Sources: []review.Source{{File: text}, {File: text, Line: 1}}})
+			r.Repeated = append(r.Repeated, review.Repeated{Resource: r.Results[i].Resource, Sources: []manifest.Source{{File: text}, {File: text, Line: 1}}})
 		}
 		return r
 	})

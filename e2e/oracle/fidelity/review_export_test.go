@@ -234,7 +234,7 @@ func told(t *rapid.T, engine *review.Engine, state *review.State, namespace stri
 		if r == nil {
 			continue
 		}
-		r.Source = review.Source{}
+		r.Source = manifest.Source{}
 		if written {
 			r.Patch = slices.DeleteFunc(r.Patch, func(p review.Operation) bool { return p.Path == "/deleteOptions/preconditions" })
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/cli/load"
 	"github.com/podgrace/podgrace/cli/review"
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/cli/terminal"
 	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/internal/manifest"
@@ -207,25 +208,25 @@ func (o *options) run(ctx context.Context, t terminal.Terminal) error {
 	if err != nil {
 		return err
 	}
-	report := preview.NewReport(release, previews)
+	report := scheduling.NewReport(scheduler.Version, release.Remark(), previews)
 	report.Config = o.config
 	if err := o.print(t, report); err != nil {
 		return err
 	}
-	if code := report.ExitCode(); code != preview.ExitFits {
+	if code := report.ExitCode(); code != scheduling.ExitFits {
 		return terminal.ExitCode(code)
 	}
 	return nil
 }
 
-func (o *options) print(t terminal.Terminal, report *preview.Report) error {
+func (o *options) print(t terminal.Terminal, report *scheduling.Report) error {
 	switch o.format {
 	case "json":
-		return preview.JSON(t.Out, report)
+		return scheduling.JSON(t.Out, report)
 	case "html":
-		return preview.HTML(t.Out, report, preview.Made{Time: t.Now(), Version: version.Of(version.Preview).Version})
+		return scheduling.HTML(t.Out, report, scheduling.Made{Time: t.Now(), Version: version.Of(version.Preview).Version})
 	}
-	return preview.Text(t.Out, report, t.Style)
+	return scheduling.Text(t.Out, report, t.Style)
 }
 
 // release is that of the cluster: as is said, or as it says itself.
@@ -293,14 +294,14 @@ func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 // maxElsewhere are how many other namespaces are named.
 const maxElsewhere = 3
 
-func (o *options) ask(ctx context.Context, t terminal.Terminal, engine *review.Engine, config *scheduler.Config, documents []*manifest.Document) ([]preview.Preview, error) {
+func (o *options) ask(ctx context.Context, t terminal.Terminal, engine *review.Engine, config *scheduler.Config, documents []*manifest.Document) ([]scheduling.Preview, error) {
 	began := time.Now()
 	p, err := preview.New(ctx, engine, config)
 	if err != nil {
 		return nil, err
 	}
 	began = o.timed(t, "cache", began)
-	var all []preview.Preview
+	var all []scheduling.Preview
 	bad := false
 	for _, d := range documents {
 		v, wrong := p.Of(ctx, d)
@@ -317,7 +318,7 @@ func (o *options) ask(ctx context.Context, t terminal.Terminal, engine *review.E
 			fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
 			bad = true
 		case v != nil:
-			all = append(all, *v)
+			all = append(all, v.Preview)
 		}
 	}
 	o.timed(t, "pass", began)

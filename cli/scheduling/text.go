@@ -1,4 +1,4 @@
-package preview
+package scheduling
 
 import (
 	"fmt"
@@ -8,9 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/internal/console"
-	"github.com/podgrace/podgrace/preview/scheduler"
 )
 
 const (
@@ -97,11 +95,11 @@ func changed(why map[string]string) string {
 func (p *Preview) headline() (color, says string) {
 	nodes := console.Plural(p.Nodes, "node", "nodes")
 	switch p.Outcome {
-	case scheduler.Fits:
+	case Fits:
 		return console.Green, fmt.Sprintf("on %d of %s", p.Fit, nodes)
-	case scheduler.Preempts:
+	case Preempts:
 		return console.Yellow, fmt.Sprintf("none of %s takes it as it is; %s would if others went", nodes, console.Plural(len(p.Preemption.Candidates), "node", "nodes"))
-	case scheduler.Nowhere:
+	case Nowhere:
 		says = fmt.Sprintf("none of %s takes it, and it stays pending", nodes)
 		if p.Preemption != nil && p.Preemption.Refused != "" {
 			says += "; it preempts nobody: " + p.Preemption.Refused
@@ -110,7 +108,7 @@ func (p *Preview) headline() (color, says string) {
 			says += ": " + p.Why
 		}
 		return console.Red, says
-	case scheduler.Gated:
+	case Gated:
 		return console.Yellow, "the scheduler does not look at it yet: " + p.Why
 	}
 	return console.Red, p.Why
@@ -180,7 +178,7 @@ func (t *text) spread(p *Preview, i int) {
 }
 
 // remark is what is unusual about a constraint.
-func remark(s *scheduler.Spread) string {
+func remark(s *Spread) string {
 	var says string
 	if s.Default {
 		says += "; of the scheduler's configuration"
@@ -201,16 +199,16 @@ func remark(s *scheduler.Spread) string {
 }
 
 // shown are the domains that are printed: all, or those with the smallest skew.
-func shown(s *scheduler.Spread) []scheduler.Domain {
+func shown(s *Spread) []Domain {
 	if len(s.Domains) <= maxDomains {
 		return s.Domains
 	}
 	domains := slices.Clone(s.Domains)
-	slices.SortStableFunc(domains, func(a, b scheduler.Domain) int { return a.SkewAfter - b.SkewAfter })
+	slices.SortStableFunc(domains, func(a, b Domain) int { return a.SkewAfter - b.SkewAfter })
 	return domains[:maxDomains]
 }
 
-func judged(s *scheduler.Spread, d scheduler.Domain) string {
+func judged(s *Spread, d Domain) string {
 	if d.SkewAfter <= int(s.MaxSkew) {
 		return ""
 	}
@@ -220,18 +218,18 @@ func judged(s *scheduler.Spread, d scheduler.Domain) string {
 	return "more than wished"
 }
 
-func (t *text) contradictions(p *Preview, all []scheduler.Contradiction) {
+func (t *text) contradictions(p *Preview, all []Contradiction) {
 	for i := range all {
 		t.contradiction(p, &all[i])
 	}
 }
 
-func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
+func (t *text) contradiction(p *Preview, c *Contradiction) {
 	t.Gap()
 	t.Marked(console.Red, "Why", p.contradicts(c))
 	ways := make([]string, 0, len(c.Ways)+1)
 	for _, w := range c.Ways {
-		ways = append(ways, fmt.Sprintf("%s for %s: %s", changes(w), p.Spread[w.Constraint].TopologyKey, alike(w.Nodes)))
+		ways = append(ways, fmt.Sprintf("%s for %s: %s", w.Changes(), p.Spread[w.Constraint].TopologyKey, alike(w.Nodes)))
 	}
 	if len(c.Constraints) > 1 {
 		ways = append(ways, otherKey)
@@ -243,7 +241,7 @@ func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
 var ordinals = []string{"first", "second", "third", "fourth", "next"}
 
 // contradicts is what a contradiction is, in a sentence.
-func (p *Preview) contradicts(c *scheduler.Contradiction) string {
+func (p *Preview) contradicts(c *Contradiction) string {
 	key := func(i int) string { return p.Spread[i].TopologyKey }
 	if len(c.Constraints) == 1 {
 		return fmt.Sprintf("The constraint on %s can't be met: there are nodes for the pod, and none of them is allowed by it.", key(c.Constraints[0]))
@@ -256,11 +254,6 @@ func (p *Preview) contradicts(c *scheduler.Contradiction) string {
 	allows[0] = strings.Replace(allows[0], "first ", "first allows ", 1)
 	last := len(keys) - 1
 	return fmt.Sprintf("The constraints on %s and %s can each be met, and together they can't: %s.", strings.Join(keys[:last], ", "), keys[last], strings.Join(allows, ", "))
-}
-
-// changes is what a way out changes in its constraint.
-func changes(w scheduler.Way) string {
-	return scheduling.Way{NodeTaintsPolicy: string(w.NodeTaintsPolicy), NodeAffinityPolicy: string(w.NodeAffinityPolicy), MaxSkew: w.MaxSkew}.Changes()
 }
 
 // otherKey is the way out that nobody can try without knowing the cluster's labels.
@@ -425,7 +418,7 @@ func (t *text) placement(label, when string, p *Placement) {
 			t.Row("", s.TopologyKey+": no node counts for it")
 			continue
 		}
-		says := counts(s)
+		says := s.Counts()
 		if s.Skew() > int(s.MaxSkew) {
 			says += fmt.Sprintf(", more than maxSkew %d", s.MaxSkew)
 		}
@@ -436,8 +429,8 @@ func (t *text) placement(label, when string, p *Placement) {
 	}
 }
 
-// counts are the pods of each domain, and the skew.
-func counts(s *scheduler.Spread) string {
+// Counts returns the pods of each domain, and the skew.
+func (s *Spread) Counts() string {
 	domains := make([]string, 0, len(s.Domains))
 	for _, d := range s.Domains {
 		domains = append(domains, fmt.Sprintf("%s %d", d.Value, d.Count))
@@ -452,4 +445,27 @@ func (p *Placement) on(most int) string {
 		nodes = append(nodes, fmt.Sprintf("%s %d", n.Value, n.Pods))
 	}
 	return console.Some(nodes, most, ", ")
+}
+
+// statefulSet is the kind whose pods go by their names.
+const statefulSet = "StatefulSet"
+
+// says how many pods go, and by which rule.
+func (d *ScaleDown) says(kind string) string {
+	rule := "the ReplicaSet controller removes, in this order:"
+	if kind == statefulSet {
+		rule = "the StatefulSet controller removes the highest ordinals first:"
+	}
+	return fmt.Sprintf("from %s to %d, if nothing else changes: %s", console.Plural(d.From, "pod", "pods"), d.To, rule)
+}
+
+// remark is what comes before all else in the order of a ReplicaSet's controller.
+func (r Removed) remark() string {
+	switch {
+	case r.Node == "":
+		return "has no node"
+	case !r.Ready:
+		return "not ready"
+	}
+	return ""
 }

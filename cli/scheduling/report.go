@@ -1,4 +1,4 @@
-package preview
+package scheduling
 
 import (
 	"fmt"
@@ -8,8 +8,10 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/internal/console"
-	"github.com/podgrace/podgrace/preview/scheduler"
 )
+
+// Kind of a report of previews.
+const Kind = "SchedulingPreview"
 
 // Report is the previews of one question.
 type Report struct {
@@ -25,9 +27,9 @@ type Report struct {
 	Previews []Preview `json:"previews"`
 }
 
-// NewReport tells previews of a cluster of this release.
-func NewReport(of scheduler.Release, previews []Preview) *Report {
-	return &Report{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingPreview", Scheduler: scheduler.Version, Remark: of.Remark(), Previews: previews}
+// NewReport returns a report on previews by a scheduler, with a remark on how much it may differ from the cluster's.
+func NewReport(scheduler, remark string, previews []Preview) *Report {
+	return &Report{APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Scheduler: scheduler, Remark: remark, Previews: previews}
 }
 
 // By is who was asked, in a sentence.
@@ -70,6 +72,6 @@ func (r *Report) ExitCode() int {
 	return code
 }
 
-var exitCodes = map[scheduler.Outcome]int{
-	scheduler.Fits: ExitFits, scheduler.Preempts: ExitPreempts, scheduler.Nowhere: ExitNowhere, scheduler.Gated: ExitNowhere, Refused: ExitNowhere,
+var exitCodes = map[Outcome]int{
+	Fits: ExitFits, Preempts: ExitPreempts, Nowhere: ExitNowhere, Gated: ExitNowhere, Refused: ExitNowhere,
 }

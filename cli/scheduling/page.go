@@ -1,4 +1,4 @@
-package preview
+package scheduling
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/podgrace/podgrace/cli/webpage"
 	"github.com/podgrace/podgrace/internal/console"
-	"github.com/podgrace/podgrace/preview/scheduler"
 )
 
 // How much the page shows of what there is; it says how much more there is, and JSON has all. With these a pod takes some tens of kilobytes however large its cluster is.
@@ -151,16 +150,16 @@ type pagePlacement struct {
 type pageRemoved struct{ Name, Node, Cost, There, Remark string }
 
 // outcomes are how each of them is shown: the gravest has the largest gravity. Between those that are gated and those that fit nowhere are pods that fit, and of whose replicas some don't.
-var outcomes = map[scheduler.Outcome]struct {
+var outcomes = map[Outcome]struct {
 	badge, tone, one, many string
 	gravity                int
 }{
-	scheduler.Fits:     {"Fits", "clean", "fits", "fit", 0},
-	scheduler.Preempts: {"Preempts", "warned", "fits only where others go", "fit only where others go", 1},
-	NotKnown:           {"Not known", "unknown", "can't be judged here", "can't be judged here", 2},
-	scheduler.Gated:    {"Gated", "warned", "is gated", "are gated", 3},
-	scheduler.Nowhere:  {"Nowhere", "denied", "fits nowhere", "fit nowhere", 5},
-	Refused:            {"Refused", "denied", "is refused", "are refused", 6},
+	Fits:     {"Fits", "clean", "fits", "fit", 0},
+	Preempts: {"Preempts", "warned", "fits only where others go", "fit only where others go", 1},
+	NotKnown: {"Not known", "unknown", "can't be judged here", "can't be judged here", 2},
+	Gated:    {"Gated", "warned", "is gated", "are gated", 3},
+	Nowhere:  {"Nowhere", "denied", "fits nowhere", "fit nowhere", 5},
+	Refused:  {"Refused", "denied", "is refused", "are refused", 6},
 }
 
 // verdict is the page in one line.
@@ -248,7 +247,7 @@ func groupOf(g Group, first bool) pageGroup {
 	return v
 }
 
-func (p *Preview) contradictionsOf(all []scheduler.Contradiction) []pageContradiction {
+func (p *Preview) contradictionsOf(all []Contradiction) []pageContradiction {
 	shown := make([]pageContradiction, 0, len(all))
 	for i := range all {
 		shown = append(shown, p.contradictionOf(&all[i]))
@@ -256,10 +255,10 @@ func (p *Preview) contradictionsOf(all []scheduler.Contradiction) []pageContradi
 	return shown
 }
 
-func (p *Preview) contradictionOf(c *scheduler.Contradiction) pageContradiction {
+func (p *Preview) contradictionOf(c *Contradiction) pageContradiction {
 	v := pageContradiction{Says: webpage.Legible(p.contradicts(c)), Several: len(c.Constraints) > 1}
 	for _, w := range c.Ways {
-		v.Ways = append(v.Ways, pageWay{webpage.Legible(changes(w)), webpage.Legible(p.Spread[w.Constraint].TopologyKey), webpage.Legible(alike(w.Nodes))})
+		v.Ways = append(v.Ways, pageWay{webpage.Legible(w.Changes()), webpage.Legible(p.Spread[w.Constraint].TopologyKey), webpage.Legible(alike(w.Nodes))})
 	}
 	return v
 }
@@ -309,8 +308,8 @@ func (v *pagePod) rollout(p *Preview) {
 		v.Placements = append(v.Placements, second)
 		pending = pending || r.Second.Pending > 0
 	}
-	if pending && v.gravity == outcomes[scheduler.Fits].gravity {
-		v.Badge, v.Tone, v.gravity = "Pending", "denied", outcomes[scheduler.Gated].gravity+1
+	if pending && v.gravity == outcomes[Fits].gravity {
+		v.Badge, v.Tone, v.gravity = "Pending", "denied", outcomes[Gated].gravity+1
 		v.one, v.many = "fits, and some of its replicas stay pending", "fit, and some of their replicas stay pending"
 		v.Says += "; some of its replicas stay pending"
 	}
@@ -370,7 +369,7 @@ type pageRow struct {
 }
 
 // drawn is a constraint as it is with the pod, or as it is.
-func drawn(s *scheduler.Spread, zones []Zone, after bool) pageSpread {
+func drawn(s *Spread, zones []Zone, after bool) pageSpread {
 	v := pageSpread{
 		Key: webpage.Legible(s.TopologyKey), Rule: webpage.Legible(fmt.Sprintf("maxSkew %d, %s", s.MaxSkew, s.WhenUnsatisfiable) + remark(s)), After: after,
 		Minimum: s.Minimum, Limit: s.Minimum + int(s.MaxSkew),
@@ -386,14 +385,14 @@ func drawn(s *scheduler.Spread, zones []Zone, after bool) pageSpread {
 
 // drawing is the measures of a constraint's bars.
 type drawing struct {
-	*scheduler.Spread
+	*Spread
 	after bool
 	self  int // 1: the pod is drawn as well
 	scale int // pods that are a whole bar
 	alone bool
 }
 
-func newDrawing(s *scheduler.Spread, after bool) *drawing {
+func newDrawing(s *Spread, after bool) *drawing {
 	d := &drawing{Spread: s, after: after, alone: len(s.Domains) <= pageDomains}
 	if after && s.SelfMatch {
 		d.self = 1
@@ -411,7 +410,7 @@ func (d *drawing) limit() int { return d.Minimum + int(d.MaxSkew) }
 // part is the domains of a zone.
 type part struct {
 	zone    string
-	domains []scheduler.Domain
+	domains []Domain
 }
 
 // byZone are hosts by their zones, and those without one last; of another key, or without zones, all domains.
@@ -460,11 +459,11 @@ func (d *drawing) zone(p part) pageZone {
 }
 
 // alike are domains one by one where there are few, and else those with the same count together, the smallest first.
-func (d *drawing) alike(domains []scheduler.Domain) [][]scheduler.Domain {
-	var rows [][]scheduler.Domain
+func (d *drawing) alike(domains []Domain) [][]Domain {
+	var rows [][]Domain
 	if d.alone {
 		for _, domain := range domains {
-			rows = append(rows, []scheduler.Domain{domain})
+			rows = append(rows, []Domain{domain})
 		}
 		return rows
 	}
@@ -478,11 +477,11 @@ func (d *drawing) alike(domains []scheduler.Domain) [][]scheduler.Domain {
 		}
 		rows[i] = append(rows[i], domain)
 	}
-	slices.SortFunc(rows, func(a, b []scheduler.Domain) int { return cmp.Compare(a[0].Count, b[0].Count) })
+	slices.SortFunc(rows, func(a, b []Domain) int { return cmp.Compare(a[0].Count, b[0].Count) })
 	return rows
 }
 
-func (d *drawing) row(domains []scheduler.Domain) pageRow {
+func (d *drawing) row(domains []Domain) pageRow {
 	names := make([]string, 0, len(domains))
 	for _, domain := range domains {
 		names = append(names, domain.Value)
