@@ -42,6 +42,18 @@ func TestNamedTests(t *testing.T) {
 			}
 		}
 	}
+	// The claims of the volume lock name tests, and in quotes rules that TestHistoriesFind removes.
+	claims, rules := readPage(t, "../volumelock/doc.go"), readPage(t, "../volumelock/history_test.go")
+	for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(claims, -1) {
+		if !there[name] {
+			t.Errorf("volumelock/doc.go: there is no %s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`"[^"]+"`).FindAllString(claims, -1) {
+		if !strings.Contains(rules, "\t"+m+":") {
+			t.Errorf("volumelock/doc.go: history_test.go removes no rule %s", m)
+		}
+	}
 	if named == 0 {
 		t.Error("no page names a test")
 	}

@@ -53,7 +53,7 @@ type AttachFacts struct {
 	SameHandle []corev1.PersistentVolume
 	// Node of the name that the attachment has; nil: there is none.
 	Node *corev1.Node
-	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read, or known to be there and gated, before the Node was read (doc.go); empty: there is none.
+	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read before the Node; empty: there is none.
 	Conflict  string
 	DriverUID types.UID
 	// NotAdopted is what the function of that name says of the driver and the attachment.
@@ -299,7 +299,7 @@ func (x *attaching) free() *Decision {
 		return x.withdraw(wait(noNode, "there is no Node %s that says which boot it has", x.a.Spec.NodeName))
 	}
 	lock := x.lock(readyPeriod(n))
-	d := &Decision{Reason: taken, Write: Take{Lock: lock, Finalizes: !x.finalized(lock.Name)}}
+	d := &Decision{Reason: taken, Write: Take{Lock: lock}}
 	switch {
 	case x.a.Status.Attached:
 		d.Write, d.Alarm, d.Reason = Take{Lock: x.lock(nil)}, true, retaken

@@ -35,11 +35,8 @@ type Write interface {
 }
 
 type (
-	// Take creates the VolumeLock. That there is one of that name is a conflict. Where it Finalizes, the VolumeAttachment gets what Finalize gives it, before, after or beside that.
-	Take struct {
-		Lock      v1alpha1.VolumeLock
-		Finalizes bool
-	}
+	// Take creates the VolumeLock. That there is one of that name is a conflict.
+	Take struct{ Lock v1alpha1.VolumeLock }
 	// Note stores the VolumeLock's status, at the resourceVersion that was read.
 	Note struct{ Status v1alpha1.VolumeLockStatus }
 	// Free deletes the VolumeLock, at the UID and resourceVersion that were read. Evidence is what for, for metrics and Events.

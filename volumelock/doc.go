@@ -1,126 +1,97 @@
-// Package volumelock decides which one node may mount a volume that is for one node at a time (ReadWriteOnce, ReadWriteOncePod), and when it may be another one. It is pure: what was
-// read goes in as values, and one write at most comes out; the volume lock (volumelock/controller) reads, carries that out, reads again, and decides nothing.
+// Package volumelock decides which one node may mount a volume that is for one node at a time (ReadWriteOnce, ReadWriteOncePod). Attach decides about one VolumeAttachment, Release about one
+// VolumeLock. Both are pure: what was read goes in, and at most one write comes out. Package controller reads, writes and decides nothing.
 //
-// The gate is Kubernetes' own. A kubelet mounts a volume of a driver with attachRequired only after it has read, from the API server itself, a VolumeAttachment for its node whose
-// status says attached and which is not being deleted (pkg/volume/csi/csi_attacher.go, WaitForAttach and verifyAttachmentStatus, v1.36.3). So whoever writes that status decides who
-// mounts. Attach does, for one VolumeAttachment; Release, for one VolumeLock, decides when its node is rid of the volume. A VolumeLock that exists is held; it never expires.
+// The promise: two nodes never have a volume mounted for writing at the same time. TestHistories and TestInterleavings (controller) try to break it by random histories of machines, kubelets,
+// controllers and attachers. TestHistoriesFind removes one rule at a time and expects a history that breaks the promise; a text in quotes below is the name of such a rule.
 //
-// Taking is creating the VolumeLock, whose name only depends on the volume: of two at once, one is told that it exists already. Releasing is deleting it, with its UID and
-// resourceVersion as preconditions. Between these, each write names the resourceVersion that was read. Facts are read in this order, from the API server itself: the CSIDriver, the VolumeLock, then the
-// VolumeAttachment, then the Node. Replicas may therefore be many, slow, or stop after any write: leader election spares work, it is no part of this argument.
+// The argument is a list of claims. Each can be checked without the others. Places in Kubernetes are of v1.36.3.
 //
-// # What is read once, or not at all
+// # The gate
 //
-// On the way to attach what is not attached each fact is read once. After a write it is decided by its answer and by what was read before it, as a replica would that is slow. The lock that was made, or given to
-// the VolumeAttachment, is as the answer says, and stays as long as that is not deleted, since nothing is released before. And the VolumeAttachment was neither deleted nor changed by others since it was read: each
-// write of it names the resourceVersion that the read, or our write before, has told. So attached is said of one that was there all the while, from before PersistentVolume and Node were read, and that holds the lock.
+//  1. A kubelet mounts a volume of a driver with attachRequired only after it has read, from the API server, a VolumeAttachment for its node whose status is attached and that is not being
+//     deleted (pkg/volume/csi/csi_attacher.go, WaitForAttach and verifyAttachmentStatus). So whoever writes that status decides who mounts. e2e/volumelock/vm TestTwoKubelets
+//  2. A VolumeLock that exists is held. It never expires. Its name depends on the volume alone, so that of two nodes that take it at once one gets AlreadyExists. Each other write names the UID
+//     or resourceVersion that was read. Replicas may be many, slow, or stop after any write: leader election only saves work.
+//     "a VolumeLock is taken though there is one", "VolumeLocks are written without regard to what was read", TestInterleavings
+//  3. Each fact is read from the API server: the CSIDriver, the VolumeLock, the VolumeAttachment, the PersistentVolume, then the Node. A fact is later than those before it. Informers only tell
+//     where to look. TestLateInformer, TestInterleavings
+//  4. After a write on the way to attach nothing is read again. The answer has the object as it is now, the lock stays while its VolumeAttachment is not deleted (claim 7), and the next write of
+//     the VolumeAttachment is refused if it has changed. TestRequests, TestSomebodyWasFaster, TestAnswerLost
+//  5. Attached is written only if the lock names this VolumeAttachment and this Node, both by UID, and the VolumeAttachment has our finalizer, so that its deletion is seen.
+//     "attached is said to whoever asks", TestAttach
+//  6. A volume is taken only for a node whose kubelet lists it in status.volumesInUse. A kubelet that does not list it would mount it without this gate, and claim 13 would not hold for it. This
+//     takes no time: the kubelet itself waits until its list is stored (ReportedInUse). TestAttach
 //
-// Two things nobody has to read who takes a volume of which the informer knows no lock. That there is none creating it asks. And what the VolumeAttachment is may the informer say: the next write of
-// it, which comes before attached is said or says that, names the resourceVersion that the informer had, and proves that it was so all the while; the PersistentVolume and the Node are read later than the informer
-// heard of it. A lock for one that is gone may be made then, as by any slow
-// replica: nobody mounts by it, and it is released as any other. It hardly is: the attach/detach controller deletes one once the Node lists the volume no more, which is read later, and then nothing is taken. By that informer nothing else is written, and no alarm raised.
+// # What releases a volume
 //
-// The CSIDriver has to be read before the lock is made, which has its UID, and before the Node, since what that listed earlier its kubelet may have mounted without asking. It may be read beside the Node where the informer had it before, gated,
-// and has told the UID that is read: then it was there, and gated, from before the Node was read, since neither attachRequired nor a UID changes. (When the mark of an adopted one went and came back meanwhile
-// nothing begins again, see below.)
+//  7. Nothing is released before the VolumeAttachment is deleted: until then its node can begin to mount at any time. The taint out-of-service and the force detach after six minutes only delete
+//     it. "a release does not wait for the deletion"
+//  8. The deletion is noted in status.release, with the boot that the Node has by a later read. From then on nobody on that node begins to mount. One of claims 9 to 12 has to show that no mount
+//     is left that began before. TestRelease
+//  9. A FenceReceipt, not void, that this boot is off. What the boot had mounted ended with it. "a receipt for any boot of the node counts", "a receipt counts for another Node of the name"
+//     If the Node is not ready and has another boot since, that boot is noted instead, since nobody fences the earlier one any more (TestBootedSince, TestBootedWhileReleased). If there was no such
+//     Node, the boot can't be known and only a receipt that the instance is terminated counts.
+//  10. A FenceReceipt that storage was revoked from this boot, if it names the PersistentVolume. TestRelease
+//  11. A person's confirmation, if it names this release. "a confirmation of before counts"
+//  12. Two answers of the kubelet (claims 13 to 17).
 //
-// Where several decide at once they may share a read, which has to begin after each of them has read what comes before it.
+// Once the deletion is noted the VolumeAttachment may go, since its node gets another one only then. On a node that an autoscaler empties it is kept for a minute at most, so that the kubelet can
+// still answer. One that is deleted lets nobody mount, whether it is there or not. TestKeptForTheKubelet
 //
-// The finalizer is put on the VolumeAttachment while the lock is made, one before the other or not, and nothing is attached before both are there. Where another node was faster the VolumeAttachment has it without
-// holding a lock, and is let go as soon as it is deleted; where it was deleted meanwhile the lock is released as any other, and nobody has mounted by it.
+// # The kubelet's answer
 //
-// # When a node is rid of a volume
+//  13. A kubelet lists a volume in status.volumesInUse from when a pod wants it until it is unmounted (GetVolumesInUse), and does not mount before that list is stored. So a status that it
+//     worked out after the deletion, and that does not list the volume, shows that the volume is not mounted.
+//  14. No status tells that it was worked out after the deletion. Two machines' clocks can't be compared. A resourceVersion tells when a status was stored, and a kubelet sends none
+//     (component-helpers node/util/status.go). A kubelet behind a late informer may even leave a list as it is that lacks the volume. So the kubelet is asked: the volume is put into
+//     status.volumesInUse, and the heartbeat that the Node has then is noted. "the kubelet is not asked"
+//  15. A kubelet that uses the volume leaves that list as it is: it sends the whole list, with the volume, or no list. Only a kubelet that does not use it removes it. An answer is a list
+//     without the volume and with a later heartbeat of the same clock. "one answer is enough, and an older heartbeat is one"
+//  16. A request that a kubelet has given up on may arrive late, after one question but not after two. So two answers are needed. "one answer is enough"
+//  17. A kubelet that was restarted answers for the boot that it runs on. What an earlier boot had mounted ended with it.
 //
-// The deletion of the VolumeAttachment comes first, whatever else is known: as long as it is there its node can begin to mount at any time, also by another boot. Neither the taint
-// out-of-service nor the force detach after six minutes releases anything: they only delete it. That it was deleted is noted in the VolumeLock (status.release), with the boot that the
-// Node has by a read after the deletion. From then on nobody of that node begins to mount; what may be is a mount that began before. One of these says that there is none:
+// # When a kubelet's answer does not count
 //
-//   - A FenceReceipt, not void, that this boot of this node is off. It must be the boot that the Node had after the deletion: an earlier one may have been followed by a boot that
-//     mounted. Where there was no such Node then, that can't be known, and only InstanceTerminated counts, after which there is no boot. Where a Node that is not ready has had another boot since, that one is noted
-//     (NodeBooted), and only a receipt for it counts: what an earlier one had mounted ended with it, and the later does not begin to. A machine is fenced by the boot that it has, so that nobody writes a receipt for the one
-//     before any more. That no status of an ended boot is stored after one of a later boot is assumed here, as for the one that is noted with the deletion. It is not while it is not known which boot may have mounted without
-//     asking (below), so that then what is noted stays.
-//   - A FenceReceipt that storage was revoked from this boot, which names the PersistentVolume.
-//   - A person's confirmation, which names this very release: one that was given before says nothing of what was mounted since.
-//   - The kubelet's own word, by its node status.
-//
-// Elsewhere a deleted VolumeAttachment is let go once that is noted, since its node gets another only then. Where nobody comes back to the node, which an autoscaler deletes as soon as it
-// has none, it is kept for the kubelet's answers, by our clock, which says nothing of what is safe: a VolumeAttachment that is deleted lets nobody mount, whether it is there or not.
+//  18. A kubelet that is restarted does not list a volume that was detached by force while in use (reconstruct.go takes what is attachable from status.volumesAttached), nor does a later attachment
+//     change that. So the answers of that boot do not count while the VolumeLock exists (status.distrustedBootID). "a detach by force is as any other"
+//  19. It may have been by force if the Node still lists the volume when the deletion is noted; if the VolumeAttachment was recreated before its deletion was noted; if the Node has the taint, or is
+//     not ready; or if it was not ready at some time since the volume was last seen in status.volumesAttached.
+//     "a deletion that nobody has noted is as one that was noted", TestForcedUnnoted, TestForcedWhileNobodyLooked, TestDistrust, TestWitness
+//  20. status.volumesAttached does not show that a detach was orderly. The attach/detach controller removes a volume from it first, also one in use: it trusts its informer for whether the Node is
+//     ready and lists the volume (reconciler.go, reconcile). "who is not in volumesAttached was not detached while in use"
+//  21. A kubelet does not list a volume that it mounted before its driver was gated (desired_state_of_world.go decides when a pod comes). Only another boot counts.
+//     "what was mounted before the gate is as any other", TestBootOfWhatWasAdopted
+//  22. While a CSIDriver has attachRequired: false, kubelets let pods mount without asking (desired_state_of_world_populator.go, findAndRemoveDeletedPods). The lock has the condition Conflict, and
+//     only a receipt that the instance is terminated releases it. "what a driver held that is not gated any more is released as ever", TestDriverUngated
+//  23. attachRequired is immutable, so that a driver which changed it is another CSIDriver. Its UID is in the lock. If it is another one, for whatever reason, a release begins again. If the
+//     annotation of the same CSIDriver was removed and put back, nothing begins again. "a CSIDriver that was made anew is as the one before", TestDriverMadeAnew, TestMarkPutBack
+//  24. Which boot may have mounted without asking is not in the Node: a machine mounts before its first status arrives. It is the boot that answers a question which was asked since, or the one
+//     whose status is read after the CSIDriver and that has two later heartbeats, with no other boot between (status.ungatedBootID). One late request can't do for both. Until it is known no receipt for a
+//     boot counts. TestBootIsKnownWhileHeld, TestBootedWhileUngated, TestBootThatNobodyHadHeardOf
+//  25. What other nodes had mounted before the gate no lock knows. So nothing of a driver is attached or released before a person has adopted it. The annotation podgrace.dev/gated has the UID of
+//     its CSIDriver, so that a copy of the CSIDriver is not adopted. "who asks first has the volumes of a driver that was not adopted", "a mark that was copied counts", TestNotAdopted
 //
 // # A Node that is gone
 //
-// Whose Node was deleted, or recreated, has its VolumeAttachment withdrawn (attached: false): another machine may register by that name. Of what is not attached the attach/detach controller
-// thinks that it is detached, and forgets it (pkg/volume/csi/csi_attacher.go, VolumesAreAttached, and pkg/volume/util/operationexecutor/operation_generator.go, GenerateVolumesAreAttachedFunc,
-// v1.36.3), until it is started again: nobody would delete the VolumeAttachment, and the volume would stay where it is for ever. So Release deletes it, with its UID and resourceVersion
-// as preconditions, and nothing more is needed than that: it holds the lock, it says attached: false, and by a read after that there was no Node of the lock's UID, which no later Node has.
-// It is safe without any proof since a deletion gives nobody anything: it takes from the node the right to begin to mount, and the lock stays until there is a proof as above. It
-// loses nothing either. The boot that is noted with a deletion is what receipts of a boot count by, and of a Node that is gone none can be read any more, now or later. And only after it
-// a person can confirm the release, or a receipt count that the instance is terminated. Where another Node has the name now, and wants the volume, the attach/detach controller makes
-// another VolumeAttachment, which waits for the lock as that of any node does.
-//
-// # The kubelet's word
-//
-// A kubelet lists a volume in status.volumesInUse from when a pod wants it until it is unmounted (GetVolumesInUse: desired and actual state of world), and does not mount before its list
-// was stored (ReportedInUse). A status that it worked out after the deletion and that does not list the volume is the proof. But which one is later? Clocks of two machines can't be
-// compared, and neither can the Node's resourceVersion tell: it says when a status was stored, not when it was worked out, and kubelets send no resourceVersion
-// (component-helpers node/util/status.go). A kubelet also works out what to send against an informer's copy, and sends of the list only that it differs from that: behind an informer
-// that is late it may believe that the volume stands in the stored list when it does not, mount, and go on to send heartbeats that leave the list as it is. Besides, it writes a status
-// that has not changed every five minutes only.
-//
-// So the kubelet is asked. Once the deletion is noted the volume is put into status.volumesInUse, which says of it the safe thing, and the heartbeat is noted that the Node has
-// then. The kubelet's next round (10 s) finds a list that is not its own. If it uses the volume the list stays as it is, however late its informer is, because what it sends is
-// the whole list, with the volume, or nothing of it. Only a kubelet that does not use it takes it out: the answer is a list without the volume, with a later heartbeat of the same
-// clock. A node that is cut off does not answer, and is never taken for one that did.
-//
-// What remains is a request that a kubelet has given up on after ten seconds, and that arrives after all: it carries a list of before. It has an earlier heartbeat than one that was stored
-// since, which does not count; but one that was worked out just before a pod came, beside an informer that was late just then, has not. Therefore the kubelet is asked twice: an old
-// request can't arrive for both. That no two do is assumed. A kubelet that was started again answers for the boot that it runs by, and what an earlier boot had mounted ended with it.
-//
-// A kubelet that is restarted finds what is mounted on its disks, and takes for attachable what stands in status.volumesAttached (reconstruct.go). A volume that was detached by force while
-// it was in use (the taint, the six minutes) does not stand there any more, and is not listed, mounted though it is, nor by a later attachment. So a kubelet from whose node the volume may have
-// been detached by force counts by another boot only, as long as the VolumeLock is there (status.distrustedBootID). It may have been where the Node still listed the volume once the
-// VolumeAttachment was deleted; where that was gone, and another one made, before anybody noted it; where it has the taint, or is not ready; and where it was not ready at some time since the volume was last seen attached as it should be, in
-// status.volumesAttached, whence the attach/detach controller takes it first: nobody may have looked when that happened, or the deletion may have come long after it. Since when the Node is
-// ready tells. What is assumed: that a taint is not set and taken away on a node that is ready all the while and whose volume nobody looks after; and that no kubelet is started again, within its
-// boot, before it has unmounted what was taken out of volumesAttached as if it were not in use, because it mounted behind an informer that was late; or because the attach/detach controller's was, before the
-// deletion was noted.
-//
-// A pod that comes back to its node in the moment in which its volume is detached is taken for a detach by force as well: the Node lists the volume. It is tempting to tell the two apart by volumesAttached, out of which
-// the controller takes a volume before it deletes the VolumeAttachment, and which who deletes that by hand leaves as it is. That is no proof: the controller also does so with what is in use of a node that is ready and has
-// no taint. It goes by its informer for whether the node is ready and lists the volume, and asks the API server only where less than six minutes have gone since the pod did
-// (pkg/controller/volume/attachdetach/reconciler/reconciler.go, reconcile: verifySafeToDetach is without regard to whether the node is healthy, v1.36.3). A node that has just become ready again, or has just
-// unmounted the volume after six minutes and mounts it for another pod, so loses it in use, with all that the Node and the VolumeAttachment show as for the pod that came back (history_test.go, inVolumesAttached).
-//
-// A volume that was mounted before its driver was gated (Adopted) is not in the list either: whether a volume is to be attached a kubelet decides when a pod comes
-// (desired_state_of_world.go), and keeps of what is mounted (actual_state_of_world.go). There, too, only another boot counts.
-//
-// Nor is one that was mounted while its CSIDriver said attachRequired: false, whether or not its node holds the lock: a kubelet that sees that lets also those pods mount that wait already
-// (desired_state_of_world_populator.go, findAndRemoveDeletedPods). While that is so the lock says Conflict, and nothing but the end of the instance releases it. attachRequired can't be changed,
-// so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, a release begins again. The CSIDriver is read before all
-// others. Which boot may have mounted without asking the Node does not tell: a machine that has just booted has mounted before its first status arrives. It is the boot that answers a question
-// which was asked since (status.ungatedBootID), as with what was adopted: each later one began when the gate was there, and only its word counts. Or it is the boot that is heard of while the
-// volume is held: a status of it is read after the CSIDriver, so that the gate stood, and two more follow, each with a later heartbeat of the same clock, and none of another boot seen between.
-// Had it ended before the first read, each of the two would be an old request that arrives late, and no two do; so it ran then, and each later one began when the gate was there. How late we read
-// does no harm: what we have missed between makes it no less true that it ran. One late request alone, by which the Node names a boot that has ended, does for neither. While that is not known no
-// receipt for a boot counts, since which boots it has to be about is not known; once it is, the one counts that the Node has after the deletion: what was mounted without asking ended
-// with that boot or before it, and what was mounted since is in the list of whose Node it is. A Node whose status does not change is written every five minutes (kubelet's
-// nodeStatusReportFrequency), so that this takes some ten to fifteen minutes. What other nodes have mounted then
-// no lock knows: that is what adopting looks for. So a driver is gated only once it was adopted, which its CSIDriver says by an annotation with its own UID (podgrace.dev/gated); where that is missing, or of another CSIDriver, of which
-// this one is a copy, or there is no CSIDriver, nothing is attached and nothing released, though kubelets ask. When the annotation comes back to the same CSIDriver nothing begins again. Assumed is that no decision is under way
-// while the CSIDriver is recreated so.
-//
-// By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs
-// no time: the kubelet itself waits until its list is stored.
+//  26. If the Node was deleted or recreated, another machine may register by its name. So its VolumeAttachment is withdrawn (attached: false). The attach/detach controller then takes it for
+//     detached and forgets it (csi_attacher.go, VolumesAreAttached; operation_generator.go, GenerateVolumesAreAttachedFunc), and nobody else would delete it. Release does, if it holds the lock,
+//     says attached: false, and there is no Node of the lock's UID by a later read, which no later Node has. TestForgottenFinds, TestHandoverEnds
+//  27. That deletion takes from the node the right to mount, and gives nobody anything: the lock stays until a person confirms or a receipt says that the instance is terminated. TestNodeGone
 //
 // # Who else writes
 //
-// Nobody else writes the status of a gated driver's VolumeAttachments: not the attach/detach controller, which only makes and deletes them. An external-attacher that runs beside this one for a
-// driver without ControllerPublish says attached of whatever is not, without a finalizer (its trivial handler), and so do other hands. That is found: where nobody holds the volume
-// it is taken for the node that has it now, and where another node does it is withdrawn, again every ten seconds, and Conflict is said. By then a kubelet may have begun to mount: it takes
-// a policy on volumeattachments/status to prevent it. That one goes by the user and by spec.attacher: the finalizer and the annotation are also on a VolumeAttachment for which the volume was to
-// be taken when another was faster.
+//  28. The attach/detach controller only creates and deletes VolumeAttachments. An external-attacher beside this one, or a person, may write the status. If nobody holds the volume, it is taken for
+//     that node. If another node does, it is withdrawn, again every ten seconds, and the lock has the condition Conflict. A kubelet may have begun to mount by then: a ValidatingAdmissionPolicy on
+//     volumeattachments/status refuses such writes. "what another attacher has attached stays attached", TestOtherAttacher
 //
-// What holds, whatever happens (history_test.go): at most one node has a volume mounted that it can write to. What is assumed is in volumelocktest/world.go: one machine for each Node, and no hand
-// that sets VolumeAttachment.status.attached, or deletes a VolumeLock, while something goes wrong elsewhere. The second is refused to others
-// where the policies are installed; both are found and told.
+// # What is assumed
+//
+//   - One machine for each Node; a machine runs one kernel at a time.
+//   - Of requests that a kubelet has given up on, no two arrive late, and no status of an ended boot is stored after one of a later boot that was noted.
+//   - A taint is not set and removed on a node that is ready all the time and whose volume no replica looks at.
+//   - A kubelet is not restarted, within its boot, before it has unmounted a volume that was removed from status.volumesAttached because an informer was late.
+//   - No decision is under way while a CSIDriver is recreated with attachRequired: true.
+//   - Nobody sets status.attached or deletes a VolumeLock by hand while something else goes wrong. The policies refuse both to others, and both are found and reported.
+//
+// volumelocktest/world.go has the model of these.
 package volumelock

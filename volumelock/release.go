@@ -18,10 +18,10 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// answersNeeded is how often in a row a kubelet has to say that it does not use a volume (doc.go says why not once).
+// answersNeeded is how often in a row a kubelet has to say that it does not use a volume (claim 16 of doc.go).
 const answersNeeded = 2
 
-// LaterNeeded is how many later heartbeats of one boot tell that it ran when the first of it was seen (doc.go says why not one).
+// LaterNeeded is how many later heartbeats of one boot tell that it ran when the first of it was seen (claim 24 of doc.go).
 const LaterNeeded = 2
 
 // ReleaseFacts are what Release decides by.
@@ -150,7 +150,7 @@ func Unsettled(l *v1alpha1.VolumeLock) bool {
 }
 
 // settle finds the last boot that may have mounted without asking while the volume is held, by heartbeats that are later than a read since the gate stood: a status of an ended boot may
-// arrive late once, not twice (doc.go). What the boot of a receipt has to be is noted then as by deleted, if that has been. It comes after what is noted of the deletion and what others have
+// arrive late once, not twice (claim 24 of doc.go). What the boot of a receipt has to be is noted then as by deleted, if that has been. It comes after what is noted of the deletion and what others have
 // proved, neither of which has to wait for it.
 func (x *releasing) settle() *Decision {
 	if x.Conflict != "" || !Unsettled(x.Lock) || !holds(x.Lock, x.Node) {
@@ -179,7 +179,7 @@ func (x *releasing) know(s *v1alpha1.VolumeLockStatus, boot string) {
 }
 
 // attached: nothing is released while the VolumeAttachment is there and not deleted. One whose Node is gone is deleted here, since nobody else does: Attach has withdrawn it, and the
-// attach/detach controller forgets what does not say attached (VolumesAreAttached). That releases nothing (doc.go).
+// attach/detach controller forgets what does not say attached (VolumesAreAttached). That releases nothing (claim 27 of doc.go).
 func (x *releasing) attached() *Decision {
 	h, a := Holder(x.Lock), x.Attachment
 	if a == nil || a.DeletionTimestamp != nil || h.UID != "" && h.UID != a.UID {

@@ -2,9 +2,7 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -37,14 +35,8 @@ type Attacher struct {
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
 
-	drivers shared[*storagev1.CSIDriver]
-	nodes   shared[*corev1.Node]
-	inTurns func(one, other func() error) error // in tests, instead of at once
-
 	lock sync.Mutex
 	told map[string]told // by VolumeAttachment, while they are not attached
-
-	failed sync.Map // VolumeAttachments about which a request has failed: it may have been carried out, and informers be behind that
 }
 
 // told is what was said of the VolumeAttachment of a name. Another replica, or this one once it has started again, does not know, and says it again.
@@ -92,25 +84,14 @@ func (x *Attacher) forget(attachment string) {
 	delete(x.told, attachment)
 }
 
-// steps is how many writes one reconciliation makes at most before it gives way to others: attaching takes two, releasing six.
+// steps is how many writes one reconciliation makes at most before it gives way to others: attaching takes three, releasing six.
 const steps = 8
 
 // ReconcileAttachment decides about one VolumeAttachment until nothing is to be written.
-func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
-	_, ask := x.failed.LoadAndDelete(req.Name) // else only once what the informer says of the lock has led to nothing
-	failed := true                             // also where it panics
-	defer func() {
-		if failed {
-			x.failed.Store(req.Name, nil)
-		}
-	}()
-	result, err = x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
-		d, about, err := x.decideAttachment(ctx, req.Name, known, ask)
-		ask = true
-		return d, about, err
+func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	return x.reconcile(ctx, func(known *subject) (volumelock.Decision, *subject, error) {
+		return x.decideAttachment(ctx, req.Name, known)
 	})
-	failed = err != nil
-	return result, err
 }
 
 // ReconcileLock decides about one VolumeLock until nothing is to be written.
@@ -118,7 +99,7 @@ func (x *Attacher) ReconcileLock(ctx context.Context, req ctrl.Request) (ctrl.Re
 	return x.reconcile(ctx, func(*subject) (volumelock.Decision, *subject, error) { return x.decideLock(ctx, req.Name) })
 }
 
-// subject is what a decision is about, as it was read. Others may have the same objects: nobody changes one.
+// subject is what a decision is about, as it was read, or as the answer to a write returned it.
 type subject struct {
 	driver     *storagev1.CSIDriver
 	name       string               // of the lock; empty: there can't be one
@@ -126,8 +107,6 @@ type subject struct {
 	attachment *storagev1.VolumeAttachment
 	node       *corev1.Node
 	volume     *corev1.PersistentVolume // of an attachment; nil: there is none
-	// assumed: the API server was not asked whether there is a lock, since the informer has none, nor what the attachment is.
-	assumed bool
 }
 
 func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (volumelock.Decision, *subject, error)) (ctrl.Result, error) {
@@ -161,8 +140,7 @@ func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (v
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// answered is what needs not be read again after a write on the way to attach what is not attached, which is everything: the answer says what the lock, or the attachment, is now, and the next
-// write is refused if the attachment has become another (package volumelock has the argument); so decides a replica that is slow. Nil: all is read again.
+// answered returns what is known after a write on the way to attach, of which the next write is decided without another read (claim 4 of package volumelock). Nil: all is read again.
 func answered(w volumelock.Write, about *subject) *subject {
 	if about.attachment == nil || about.attachment.Status.Attached {
 		return nil
@@ -174,21 +152,15 @@ func answered(w volumelock.Write, about *subject) *subject {
 	return nil
 }
 
-// decideAttachment decides by what is known; nil: it is read. Whether there is a lock is asked if it has to be, and where the decision is neither to take the volume, which the API server refuses if
-// there is one, nor to do nothing, since then the lock's event has it decided again.
-func (x *Attacher) decideAttachment(ctx context.Context, name string, known *subject, ask bool) (d volumelock.Decision, about *subject, err error) {
+// decideAttachment decides by what is known. Nil: it is read.
+func (x *Attacher) decideAttachment(ctx context.Context, name string, known *subject) (d volumelock.Decision, about *subject, err error) {
 	if about = known; about == nil {
-		if about, err = x.look(ctx, name, ask); err != nil || about == nil {
+		if about, err = x.look(ctx, name); err != nil || about == nil {
 			return d, nil, err
 		}
 	}
-	if d, err = x.attach(ctx, about); err != nil {
-		return d, nil, err
-	}
-	if _, takes := d.Write.(volumelock.Take); !about.assumed || !d.Alarm && (takes || d.Write == nil) {
-		return d, about, nil
-	}
-	return x.decideAttachment(ctx, name, nil, true)
+	d, err = x.attach(ctx, about)
+	return d, about, err
 }
 
 // attach decides about the attachment of a subject.
@@ -208,9 +180,8 @@ func (x *Attacher) attach(ctx context.Context, about *subject) (d volumelock.Dec
 	}), nil
 }
 
-// look reads what an attachment is decided by, in the order that package volumelock wants; nil: it is none of ours, or gone. Informers say only whether that is worth while, and of which lock it is
-// about; and, unless the API server is to be asked, that there is no such lock, and what the attachment is, which taking the volume proves.
-func (x *Attacher) look(ctx context.Context, name string, ask bool) (*subject, error) {
+// look reads what an attachment is decided by, in the order of claim 3 of package volumelock. It returns nil if the attachment is gone, or of another driver. Informers only tell that, and the name of the lock.
+func (x *Attacher) look(ctx context.Context, name string) (*subject, error) {
 	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
 	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
 		if err == nil && hint == nil {
@@ -222,54 +193,20 @@ func (x *Attacher) look(ctx context.Context, name string, ask bool) (*subject, e
 	if about.name, err = x.lockFor(ctx, hint); err != nil {
 		return nil, err
 	}
-	lock, err := read(ctx, x.Cache, about.name, &v1alpha1.VolumeLock{})
-	if err != nil {
+	if about.driver, err = x.driver(ctx, hint.Spec.Attacher); err != nil {
 		return nil, err
-	}
-	if about.assumed = !ask && lock == nil && about.name != "" && !hint.Status.Attached; about.assumed {
-		about.attachment = hint
-		return about, x.readBeside(ctx, about)
-	}
-	if err := x.readInOrder(ctx, name, hint.Spec.Attacher, about); err != nil || about.attachment == nil {
-		return nil, err
-	}
-	return about, nil
-}
-
-// readBeside reads what else an attachment is decided by that the informer tells, and of which it knows no lock, all at once. That the driver is read before the node shows the informer's, which
-// is from before both: where it is gated, and the one that is there. Where it is not the node is read once more.
-func (x *Attacher) readBeside(ctx context.Context, about *subject) error {
-	name := about.attachment.Spec.Attacher
-	before, err := read(ctx, x.Cache, name, &storagev1.CSIDriver{})
-	if err != nil {
-		return err
-	}
-	node := func() (err error) { about.node, err = x.node(ctx, about.attachment.Spec.NodeName); return err }
-	err = x.both(node, func() error {
-		return x.both(
-			func() (err error) { about.driver, err = x.driver(ctx, name); return err },
-			func() (err error) { about.volume, err = x.volume(ctx, about.attachment); return err })
-	})
-	if err != nil || before != nil && volumelock.Conflict(name, before, nil) == "" && before.UID == uid(about.driver) {
-		return err
-	}
-	return node()
-}
-
-// readInOrder reads all that an attachment is decided by. The attachment is nil if there is none.
-func (x *Attacher) readInOrder(ctx context.Context, name, driver string, about *subject) (err error) {
-	if about.driver, err = x.driver(ctx, driver); err != nil {
-		return err
 	}
 	if about.lock, err = read(ctx, x.Live, about.name, &v1alpha1.VolumeLock{}); err != nil {
-		return err
+		return nil, err
 	}
 	if about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{}); err != nil || about.attachment == nil {
-		return err
+		return nil, err
 	}
-	return x.both( // after the attachment, and neither says anything of the other
-		func() (err error) { about.node, err = x.node(ctx, about.attachment.Spec.NodeName); return err },
-		func() (err error) { about.volume, err = x.volume(ctx, about.attachment); return err })
+	if about.volume, err = x.volume(ctx, about.attachment); err != nil {
+		return nil, err
+	}
+	about.node, err = x.node(ctx, about.attachment.Spec.NodeName)
+	return about, err
 }
 
 // lockFor is the name of an attachment's lock, by the informer's PersistentVolume, or the API server's where that has none yet.
@@ -285,34 +222,9 @@ func (x *Attacher) lockFor(ctx context.Context, a *storagev1.VolumeAttachment) (
 	return "", nil
 }
 
-// both does two things whose order does not matter, at once unless a test says otherwise.
-func (x *Attacher) both(one, other func() error) error {
-	if x.inTurns != nil {
-		return x.inTurns(one, other)
-	}
-	var err error
-	var raised any
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if r := recover(); r != nil {
-				raised = fmt.Sprintf("%v\n%s", r, debug.Stack())
-			}
-		}()
-		err = other()
-	}()
-	first := one()
-	<-done
-	if raised != nil {
-		panic(raised) // here it is recovered (controller-runtime), and there it would end the process
-	}
-	return errors.Join(first, err)
-}
-
 // driver is the CSIDriver of a name; nil: there is none.
 func (x *Attacher) driver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
-	driver, err := x.drivers.read(name, func() (*storagev1.CSIDriver, error) { return read(ctx, x.Live, name, &storagev1.CSIDriver{}) })
+	driver, err := read(ctx, x.Live, name, &storagev1.CSIDriver{})
 	if err == nil {
 		x.Metrics.gate(name, volumelock.Conflict(name, driver, nil) == "")
 	}
@@ -321,7 +233,7 @@ func (x *Attacher) driver(ctx context.Context, name string) (*storagev1.CSIDrive
 
 // node is the Node of a name; nil: there is none.
 func (x *Attacher) node(ctx context.Context, name string) (*corev1.Node, error) {
-	return x.nodes.read(name, func() (*corev1.Node, error) { return read(ctx, x.Live, name, &corev1.Node{}) })
+	return read(ctx, x.Live, name, &corev1.Node{})
 }
 
 func uid(driver *storagev1.CSIDriver) types.UID {

@@ -4,10 +4,9 @@
 //	attacher.go  one VolumeAttachment, one VolumeLock: read, decide, write
 //	write.go     writes, each refused by the API server where what it changes is not as it was read
 //	setup.go     what is watched, and what is looked at when it changes; that no event is swallowed which matters filters_test.go tries to refute
-//	shared.go    reads that several need at once
 //	cache.go     what informers keep
 //	metrics.go   what is counted
 //
-// What is decided by is read from the API server itself, or proved by the write that comes of it; informers only say where to look. Replicas elect a leader so that they do not do each other's work; two that both take
+// What is decided by is read from the API server itself; informers only tell where to look. Replicas elect a leader so that they do not do each other's work; two that both take
 // themselves for it do no harm, and neither does one that stops anywhere (interleaving_test.go).
 package controller

@@ -213,7 +213,7 @@ func play(t *testing.T, steps []uint64, spoil func(*Attacher, []wiring)) *histor
 		of := reflect.TypeOf(c.is)
 		h.known.ahead[of] = append(h.known.ahead[of], c)
 	}}
-	h.x = &Attacher{Client: h.api, Live: h.api, Cache: h.known, Drivers: []string{driver}, Clock: h.clock, inTurns: h.inTurns}
+	h.x = &Attacher{Client: h.api, Live: h.api, Cache: h.known, Drivers: []string{driver}, Clock: h.clock}
 	h.wirings = h.x.wirings(quiet)
 	if spoil != nil {
 		spoil(h.x, h.wirings)
@@ -294,13 +294,6 @@ func (h *history) between() error {
 	return nil
 }
 
-func (h *history) inTurns(one, other func() error) error {
-	if h.r.IntN(2) == 0 {
-		one, other = other, one
-	}
-	return errors.Join(one(), other())
-}
-
 // hears has an informer hear of something, or a handler of what its informer has. False: there is nothing.
 func (h *history) hears() bool {
 	var all []func()
@@ -323,7 +316,7 @@ func (h *history) hears() bool {
 
 // decides has a controller work off one request. False: there is none, or too many are being worked off.
 func (h *history) decides() bool {
-	if h.busy == 2 || h.api.shared {
+	if h.busy == 2 {
 		return false
 	}
 	first := h.r.IntN(len(h.queues))
@@ -400,7 +393,7 @@ func (h *history) workOff() {
 func (h *history) leaves() string {
 	for at, decide := range []func(name string) (volumelock.Decision, *subject, error){
 		func(name string) (volumelock.Decision, *subject, error) {
-			return h.x.decideAttachment(quiet, name, nil, true)
+			return h.x.decideAttachment(quiet, name, nil)
 		},
 		func(name string) (volumelock.Decision, *subject, error) { return h.x.decideLock(quiet, name) },
 	} {
@@ -553,11 +546,11 @@ func (h *history) goesOn() {
 // replica is another one, whose informers are not late, and that has thought for a moment that it leads. It tries what it has begun until that is done: where one stops in the midst another one has listed all.
 func (h *history) replica() {
 	a, ok := anyOf(h, &storagev1.VolumeAttachment{})
-	if !ok || h.busy == 2 || h.api.shared {
+	if !ok || h.busy == 2 {
 		return
 	}
 	h.say("another replica decides about %s", a.Name)
-	other := &Attacher{Client: h.api, Live: h.api, Cache: h.api.objects, Drivers: h.x.Drivers, Clock: h.clock, inTurns: h.inTurns}
+	other := &Attacher{Client: h.api, Live: h.api, Cache: h.api.objects, Drivers: h.x.Drivers, Clock: h.clock}
 	h.busy++
 	for err := errLost; err != nil; {
 		_, err = other.ReconcileAttachment(quiet, reconcile.Request{NamespacedName: client.ObjectKey{Name: a.Name}})

@@ -64,7 +64,7 @@ func (l *late) Get(ctx context.Context, key client.ObjectKey, into client.Object
 }
 
 // TestInterleavings: the real handlers on an API where others do something between any two of their requests, and any request fails, or is carried out and its answer lost, as when the
-// handler's process is killed there; what it has no order for in any order; and with informers that are late. Other replicas are at work beside it, and the clock of every other history jumps. No two nodes can write to the volume at once.
+// handler's process is killed there; and with informers that are late. Other replicas are at work beside it, and the clock of every other history jumps. No two nodes can write to the volume at once.
 func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	first := *seed
@@ -93,16 +93,6 @@ func TestInterleavings(t *testing.T) {
 		}
 		api := &volumelocktest.API{World: w, Before: between, After: between}
 		x := &Attacher{Client: api, Live: api, Cache: &late{API: api, random: r, kept: map[string]client.Object{}}, Drivers: []string{volumelocktest.Driver}, Clock: worldClock{w}}
-		x.inTurns = func(one, other func() error) error {
-			if r.IntN(2) == 0 {
-				one, other = other, one
-			}
-			err := one()
-			if err != nil && r.IntN(2) == 0 { // and nothing was sent of the other
-				return err
-			}
-			return errors.Join(err, other())
-		}
 		w.Hand = func(about string) {
 			reconcile := x.ReconcileLock
 			if about != "" {

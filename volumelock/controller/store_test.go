@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -98,7 +97,6 @@ type server struct {
 	now      func() time.Time
 	changed  func(change)
 	between  func() error   // before and after each request
-	shared   bool           // a read goes on that others who ask would wait for
 	did      map[string]int // requests that write, by what they do
 	say      func(format string, args ...any)
 }
@@ -170,11 +168,6 @@ func (s *server) stored(o client.Object, uid *types.UID, version *string) (clien
 }
 
 func (s *server) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-	switch into.(type) {
-	case *corev1.Node, *storagev1.CSIDriver:
-		s.shared = true
-		defer func() { s.shared = false }()
-	}
 	return s.request(func() error { return s.objects.Get(ctx, key, into, options...) })
 }
 

@@ -23,11 +23,13 @@ const again = 100 * time.Millisecond
 func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject) (err error) {
 	switch w := w.(type) {
 	case volumelock.Take:
-		take := func() error { return x.take(ctx, w.Lock, about) }
-		if !w.Finalizes {
-			return take()
+		lock := w.Lock
+		if err := x.Client.Create(ctx, &lock); err != nil {
+			return err
 		}
-		return x.both(take, func() error { return x.finalize(ctx, w.Lock.Name, about) })
+		x.Metrics.take()
+		about.lock = &lock
+		return nil
 	case volumelock.Note:
 		lock := about.lock.DeepCopy()
 		lock.Status = w.Status
@@ -63,16 +65,6 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 		return x.Client.Status().Patch(ctx, n, client.MergeFromWithOptions(about.node, client.MergeFromWithOptimisticLock{}))
 	}
 	return fmt.Errorf("a write that is not known: %T", w)
-}
-
-// take makes a lock.
-func (x *Attacher) take(ctx context.Context, lock v1alpha1.VolumeLock, about *subject) error {
-	if err := x.Client.Create(ctx, &lock); err != nil {
-		return err
-	}
-	x.Metrics.take()
-	about.lock, about.assumed = &lock, false
-	return nil
 }
 
 // finalize puts the finalizer on an attachment, and the name of its lock.

@@ -116,9 +116,6 @@ func (w *World) carryOut(d volumelock.Decision, a *volumelock.AttachFacts, r *vo
 	case nil:
 		return
 	case volumelock.Take:
-		if x.Finalizes { // also if somebody else has the volume by now
-			w.changeAttachment(volumelock.Decision{Write: volumelock.Finalize{Lock: x.Lock.Name}}, a, stale)
-		}
 		if w.lock != nil && !w.Unguarded["take"] {
 			w.Seen.conflicts++
 			return
