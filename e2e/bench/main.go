@@ -1,85 +1,52 @@
+// Command bench measures Podgrace:
+//
+//	go run -C e2e ./bench NAME [flags]
+//
+// Without a name it lists what it measures, and with -help after a name the flags. Each prints ratios of two sides that take turns in one run, since a machine that others use too slows both alike. A goal that is not met
+// is no error; a run that proves nothing is.
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
-	"time"
 
-	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/program"
+	"github.com/podgrace/podgrace/e2e/bench/fencer"
+	"github.com/podgrace/podgrace/e2e/bench/node"
+	"github.com/podgrace/podgrace/e2e/bench/partition"
+	"github.com/podgrace/podgrace/e2e/bench/peers"
+	"github.com/podgrace/podgrace/e2e/bench/preview"
+	"github.com/podgrace/podgrace/e2e/bench/review"
+	"github.com/podgrace/podgrace/e2e/bench/volumelock"
+	"github.com/podgrace/podgrace/e2e/bench/webhook"
 )
 
+var benches = []struct {
+	name, what string
+	run        func()
+}{
+	{"webhook", "the webhook beside one that only decodes the pod; -sizes: a large cluster beside a small one", webhook.Main},
+	{"peers", "admission beside the API server's own policies, Kyverno and Gatekeeper", peers.Main},
+	{"node", "the node enforcer: -hog, -plan, -steady", node.Main},
+	{"fencer", "the fencer beside 5,000 nodes", fencer.Main},
+	{"volumelock", "the volume lock beside an attacher that looks at nothing", volumelock.Main},
+	{"partition", "a database whose node is cut off: by Kubernetes alone, by a person, by the fencer", partition.Main},
+	{"review", "podgrace review over 100 to 100,000 manifests", review.Main},
+	{"preview", "podgrace preview over 5,000 nodes and 150,000 pods", preview.Main},
+}
+
 func main() {
-	var o options
-	program.Main("bench", o.AddFlags, func(ctx context.Context) error {
-		if err := o.Validate(); err != nil {
-			return err
-		}
-		return run(ctx, o, promised, os.Stdout, os.Stderr)
-	})
-}
-
-type options struct {
-	rounds      int
-	duration    time.Duration
-	concurrency int
-	sizes       bool
-}
-
-// AddFlags declares the flags with their defaults.
-func (o *options) AddFlags(f *flag.FlagSet) {
-	f.IntVar(&o.rounds, "rounds", 12, "rounds of each side; the first is not counted")
-	f.DurationVar(&o.duration, "duration", 3*time.Second, "how long one side has in one round")
-	f.IntVar(&o.concurrency, "concurrency", 8, "requests in flight")
-	f.BoolVar(&o.sizes, "sizes", false, "compare a small cluster with a large one, instead of Podgrace with a bare webhook")
-}
-
-// Validate says all that is wrong with the options.
-func (o *options) Validate() error {
-	errs := []error{program.Positive("duration", o.duration), program.Positive("concurrency", o.concurrency)}
-	if o.rounds < 2 {
-		errs = append(errs, fmt.Errorf("-rounds: %d: the first is not counted, so that it takes 2 at least", o.rounds))
-	}
-	return errors.Join(errs...)
-}
-
-// run compares and prints. Goals that are not met are no error; a run that proves nothing is.
-func run(ctx context.Context, o options, of comparison, out, progress io.Writer) (err error) {
-	reviews, err := recorded()
-	if err != nil {
-		return err
-	}
-	if o.sizes {
-		return compareSizes(ctx, o, of, reviews, out, progress)
-	}
-	c, err := cluster.Start(ctx, cluster.Options{Log: progress})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Stop()) }()
-	podgrace, err := startPodgrace(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, podgrace.stop()) }()
-	bare, err := startBare(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, bare.stop()) }()
-	for _, s := range []*side{podgrace, bare} {
-		if err := s.waitAnswers(ctx, reviews); err != nil {
-			return err
+	if len(os.Args) > 1 {
+		for _, b := range benches {
+			if b.name == os.Args[1] {
+				os.Args = os.Args[1:]
+				b.run()
+				return
+			}
 		}
 	}
-	result, err := takeTurns(ctx, o, turn{podgrace, reviews}, turn{bare, reviews}, progress)
-	if err != nil {
-		return fmt.Errorf("this run is void: %w", err)
+	fmt.Fprintln(os.Stderr, "usage: go run -C e2e ./bench NAME [flags]")
+	for _, b := range benches {
+		fmt.Fprintf(os.Stderr, "  %-10s %s\n", b.name, b.what)
 	}
-	fmt.Fprint(out, report(o, len(reviews), result))
-	return nil
+	os.Exit(2)
 }

@@ -1,6 +1,6 @@
 // Command bare is the least that a webhook can do: controller-runtime's server, one handler that decodes the pod and
 // allows it; with --defaults it gives each pod the same fields, as a webhook that somebody writes for one policy. e2e/bench and
-// e2e/benchpeers measure others against it.
+// e2e/bench/peers measure others against it.
 package main
 
 import (
