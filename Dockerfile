@@ -10,6 +10,8 @@ ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
 # Where the programs come from: the stage that compiles them, or an image that has them in /out, with the authorities below.
 ARG PROGRAMS=build
+# Where podgrace-preview comes from.
+ARG PREVIEW=build-preview
 # Where the fence agents come from: the stage that installs them, or an image that has them.
 ARG AGENTS=agents
 ARG VERSION=dev
@@ -32,7 +34,14 @@ ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -C preview -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/internal/program/version.linked=$VERSION" -o /out/ ./cmd/podgrace-preview
 
+# The programs that goreleaser has compiled (.goreleaser.yaml).
+FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS released
+ARG TARGETPLATFORM
+COPY $TARGETPLATFORM/ /out/
+
 FROM ${PROGRAMS} AS programs
+
+FROM ${PREVIEW} AS preview-program
 
 # What a program without its own root file system needs: authorities to trust, for kubeconfigs that name none.
 FROM ${BASE_IMAGE} AS base
@@ -48,7 +57,7 @@ USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/podgrace"]
 
 FROM podgrace AS preview
-COPY --from=build-preview /out/podgrace-preview /usr/local/bin/podgrace-preview
+COPY --from=preview-program /out/podgrace-preview /usr/local/bin/podgrace-preview
 
 # The owner of a node's cgroup files is root; the DaemonSet takes away what root has beyond that.
 FROM base AS nodeenforcer

@@ -6,7 +6,7 @@ TAG ?= dev
 # What the programs tell as their version: the images' tag where one is given, else what git calls the commit.
 VERSION ?= $(if $(filter dev,$(TAG)),$(shell git describe --always --dirty --tags 2>/dev/null || echo $(TAG)),$(TAG))
 # Modules of their own, so that the product does not need what its tests need, nor the scheduler. e2e/kubernetes has no code.
-MODULES := preview release e2e e2e/deploy e2e/monitoring e2e/oracle
+MODULES := preview e2e e2e/deploy e2e/monitoring e2e/oracle
 
 # One way to compile for programs, tests and Kubernetes: what two of them need, and what another clone compiled, is not compiled again.
 export CGO_ENABLED := 0
@@ -80,17 +80,20 @@ build: ## The programs, into bin/
 	go build -ldflags='$(LDFLAGS)' -o bin/ ./cmd/...
 	go build -C preview -ldflags='$(LDFLAGS)' -o ../bin/ ./cmd/podgrace-preview
 
-# REGISTRY is for a fork: its own, which ends in /podgrace.
+# For a fork: its own registry, which ends in /podgrace.
 REGISTRY ?= ghcr.io/podgrace
-# The shell reads them from the environment: as text that make pastes, the name of a tag could be a command. The workflow gives the version in the environment
-# too: make expands what stands on its own command line.
+# The shell reads both from the environment: as text that make pastes, the name of a tag could be a command.
 export VERSION REGISTRY
-RELEASE = go run -C release . -version="$$VERSION" -registry="$$REGISTRY" -out='$(CURDIR)/dist'
-release: ## All that a release consists of, into dist/, and what publishing it would run (VERSION=v1.2.3); nothing leaves the machine
-	@$(RELEASE)
+GORELEASER = GORELEASER_CURRENT_TAG="$$VERSION" go tool -modfile=tools/release/go.mod goreleaser
+release: ## All that a release consists of, into dist/ and bin/release/ (VERSION=v0.1.0); nothing leaves the machine. Images need docker buildx
+	@$(GORELEASER) release --snapshot --clean $$(docker buildx version >/dev/null 2>&1 || echo --skip=docker)
 
-publish: ## The same, pushed and signed, with the release's page (VERSION=v1.2.3). For the workflow: it takes cosign, gh and their credentials
-	@$(RELEASE) -publish
+publish: ## The same, pushed and signed, with a draft of the release's page (VERSION=v0.1.0). For the workflow: needs cosign, gh, docker buildx and credentials
+	@page=$$(gh release view "$$VERSION" --json=isDraft --jq=.isDraft 2>&1); case $$page in true | "release not found") ;; \
+	  false) echo "$$VERSION is released already: fix what is wrong in another version"; exit 1 ;; *) echo "$$page"; exit 1 ;; esac
+	@mkdir -p bin && awk -v heading="## $$VERSION" '/^## /{on = $$0 == heading; next} on' CHANGELOG.md >bin/notes.md && grep -q . bin/notes.md || { echo "CHANGELOG.md has no section $$VERSION"; exit 1; }
+	@$(GORELEASER) release --clean --release-notes=bin/notes.md
+	@digest=$$(go -C e2e/deploy tool helm push "$(CURDIR)/bin/release/podgrace-$${VERSION#v}.tgz" "oci://$$REGISTRY/charts" 2>&1 | awk '/^Digest:/{print $$2}') && cosign sign --yes "$$REGISTRY/charts/podgrace@$${digest:?no digest of the chart}"
 
 lint: ## golangci-lint on all modules
 	$(TOOL) golangci-lint run ./...
@@ -116,33 +119,33 @@ verify: ## Fails where deepcopy, CRDs or a go.mod are stale
 	for module in $(MODULES) e2e/kubernetes; do (cd $$module && go mod tidy -diff) || exit 1; done
 
 bench: ## The webhook against a bare one that only decodes the pod; prints ratios
-	@go run -C e2e ./bench
+	@go run -C e2e ./bench webhook
 
 bench-peers: ## What admission adds to a create beside the API server's own policies, Kyverno and Gatekeeper; prints ratios (both are built once: 20 minutes)
 	@$(if $(findstring -peers=false,$(ARGS)),,for peer in e2e/peers/*/; do (cd $$peer && go mod tidy -diff) || exit 1; done)
-	@go run -C e2e ./benchpeers $(ARGS)
+	@go run -C e2e ./bench peers $(ARGS)
 
 bench-scale: ## The webhook in a cluster of 5,000 nodes, 10,000 namespaces and 150,000 pods against one of 10 nodes; prints ratios
-	@go run -C e2e ./bench -sizes
+	@go run -C e2e ./bench webhook -sizes
 	go test -C e2e ./faults -run '^$$' -bench Eviction
 
 bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan and apply, steady state
-	@go run -C e2e ./benchnode
+	@go run -C e2e ./bench node
 
 bench-fencer: ## What the fencer costs beside 5,000 nodes: CPU, memory, rounds
-	@go run -C e2e ./benchfencer
+	@go run -C e2e ./bench fencer
 
 bench-volumelock: ## What the volume lock costs beside an attacher that looks at nothing: time to attach one and many, CPU and memory with many held
-	@go run -C e2e ./benchvolumelock $(ARGS)
+	@go run -C e2e ./bench volumelock $(ARGS)
 
 bench-partition: ## A database whose node is cut off: by Kubernetes alone, by a person, by the fencer; seconds of each step (12 minutes)
-	@go run -C e2e ./benchpartition
+	@go run -C e2e ./bench partition
 
 bench-review: ## podgrace review over 100 to 100,000 manifests: time, memory, what one manifest costs
-	@go run -C e2e ./benchreview
+	@go run -C e2e ./bench review
 
 bench-preview: ## podgrace preview over a state of 5,000 nodes and 150,000 pods: time, memory, the scheduler's pass alone, size of the program
-	@go run -C e2e ./benchpreview
+	@go run -C e2e ./bench preview
 
 screenshots: build ## The pictures of the README and the docs (needs Chromium)
 	@go run -C e2e ./screenshot/readme

@@ -381,7 +381,7 @@ func TestImagesByDigest(t *testing.T) {
 func TestRegistryIsRequired(t *testing.T) {
 	for _, values := range [][]string{{}, {"images.registry="}, {enforcing}, {"webhook.digest=sha256:" + digits, "nodeEnforcer.digest=sha256:" + digits}, {enforcing, "webhook.repository=registry.example/webhook"}, {"global.imageRegistry="}, {"global.imageRegistry=null"}} {
 		_, err := helm(t, append([]string{"template", "podgrace", chart, "--namespace", namespace}, set(values)...)...)
-		if err == nil || !strings.Contains(err.Error(), "images.registry is required: nobody has published the images") || !strings.Contains(err.Error(), "--set images.registry=registry.example.com/") {
+		if err == nil || !strings.Contains(err.Error(), "images.registry is required: without a registry, nodes would pull podgrace/") || !strings.Contains(err.Error(), "--set images.registry=registry.example.com/") {
 			t.Errorf("%v: got %v", values, err)
 		}
 	}

@@ -37,18 +37,10 @@ var parts = []part{
 	{
 		name: "test code", what: "the code of the tests, the benchmarks and the demo; JSON schemas", set: setCheck, dir: "e2e",
 		packages: []string{
-			"./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpeers/...", "./benchpreview/...", "./benchreview/...", "./benchvolumelock/...",
+			"./bench/fencer", "./bench/node/...", "./bench/partition", "./bench/peers", "./bench/preview", "./bench/review", "./bench/volumelock",
 			"./chaos/plan", "./cluster/...", "./firstday", "./fuzz", "./gate", "./measure", "./processclock", "./schema", "./suite", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
 		},
 		cores: 1, minutes: 0.7,
-	},
-	{
-		name: "release", what: "what a release consists of", set: setCheck, dir: "release",
-		packages: []string{"./..."}, cores: 1, minutes: 0.5,
-		moved: []moved{
-			{test: "TestDryRun", other: "run it if release/, cmd/ or the Dockerfile changes"},
-			{test: "TestCompiles", other: "run it if release/, cmd/ or the Dockerfile changes"},
-		},
 	},
 	{
 		name: controlPlane, what: "builds etcd, API server, kubectl, controller manager and scheduler, once a version: 5 to 6 minutes on two cores", set: setIntegration, dir: "e2e",
@@ -129,7 +121,7 @@ var parts = []part{
 	},
 	{
 		name: "webhooks", what: "the webhooks behind a real API server", set: setIntegration, dir: "e2e",
-		packages: []string{"./apiserver/...", "./agreement/...", "./bench/..."}, flags: live, after: []string{controlPlane}, cores: 0.4, minutes: 4.6,
+		packages: []string{"./apiserver/...", "./agreement/...", "./bench/webhook"}, flags: live, after: []string{controlPlane}, cores: 0.4, minutes: 4.6,
 		moved: []moved{{test: "TestRuns", other: "make bench and make bench-scale fail if they do not run to their end"}},
 	},
 	{
@@ -143,6 +135,10 @@ var parts = []part{
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", set: setE2E, dir: "e2e",
 		packages: []string{"./page/...", "./screenshot/..."}, flags: live, cores: 0.45, minutes: 1.1,
+	},
+	{
+		name: "release", what: "a release without publishing: goreleaser, which is compiled first", set: setAll, dir: ".",
+		command: []string{"make", "--no-print-directory", "release", "VERSION=v0.0.0"}, cores: 2, minutes: 15,
 	},
 	{
 		name: "chaos", what: "random faults, with a kubelet of this host if it can have one", set: setAll, dir: "e2e",

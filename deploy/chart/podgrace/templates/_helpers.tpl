@@ -89,14 +89,14 @@ configuration; returns nothing. */}}
 {{- end -}}
 
 {{/* podgrace.image is the image of a workload. Takes "root" and "values". What Docker would look up in its own
-hub is refused: nobody has published the images there, so that they would be of whoever has taken the name. */}}
+hub is refused: the images are not there, and anyone could take the name. */}}
 {{- define "podgrace.image" -}}
 {{- $images := .root.Values.images -}}
 {{- $registry := $images.registry -}}
 {{- if not (or $registry (regexMatch "^(localhost|[^/]*[.:][^/]*)/" .values.repository)) -}}
 {{- with (.root.Values.global | default dict).imageRegistry }}{{ $registry = printf "%s/" (trimSuffix "/" .) }}{{ end -}}
 {{- if not $registry -}}
-{{- fail (printf "images.registry is required: nobody has published the images of Podgrace, and without a registry nodes would take %s from Docker Hub, where it is of whoever has taken that name. Build and push them (docs/install.md), and name your registry, with its slash: --set images.registry=registry.example.com/ (docker.io/ if it is Docker Hub)" .values.repository) -}}
+{{- fail (printf "images.registry is required: without a registry, nodes would pull %s from Docker Hub, where anyone could take that name. Build and push the images (docs/install.md), and set your registry, with its slash: --set images.registry=registry.example.com/ (docker.io/ if it is Docker Hub)" .values.repository) -}}
 {{- end -}}
 {{- end -}}
 {{- $version := printf ":%s" ($images.tag | default .root.Chart.AppVersion) -}}

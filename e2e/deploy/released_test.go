@@ -1,0 +1,82 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// released runs deploy/release, and returns the folder with the chart and install.yaml.
+func released(t *testing.T, registry string) (string, error) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "release")
+	text, err := exec.CommandContext(t.Context(), manifests+"/release", "1.2.3", registry, out).CombinedOutput()
+	if err != nil {
+		t.Log(string(text))
+	}
+	return out, err
+}
+
+// A released chart needs no value and names no path of a clone. The chart and install.yaml have the images of the release and no other.
+func TestReleasedChart(t *testing.T) {
+	out, err := released(t, "registry.example.com/podgrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart := filepath.Join(out, "podgrace-1.2.3.tgz")
+	rendered, err := helm(t, "template", "podgrace", chart, "--namespace="+namespace, "--set=nodeEnforcer.enabled=true,fencer.enabled=true,volumeLock.enabled=true")
+	if err != nil {
+		t.Fatal(err, rendered)
+	}
+	install, err := os.ReadFile(filepath.Join(out, "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		text     string
+		programs []string
+	}{
+		"chart":        {rendered, []string{"fencer", "nodeenforcer", "volumelock", "webhook"}},
+		"install.yaml": {string(install), []string{"webhook"}},
+	} {
+		var got, want []string
+		for line := range strings.Lines(test.text) {
+			if image, found := strings.CutPrefix(strings.TrimLeft(line, " -"), "image: "); found {
+				got = append(got, strings.Trim(strings.TrimSpace(image), `"`))
+			}
+		}
+		for _, program := range test.programs {
+			want = append(want, "registry.example.com/podgrace/"+program+":v1.2.3")
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); !slices.Equal(got, want) {
+			t.Errorf("%s has the images %q, want %q", name, got, want)
+		}
+	}
+	shown, err := helm(t, "show", "all", chart)
+	if err != nil {
+		t.Fatal(err, shown)
+	}
+	for _, want := range []string{"\nversion: 1.2.3\n", "\nappVersion: v1.2.3\n", "helm install podgrace oci://registry.example.com/podgrace/charts/podgrace --version=1.2.3 ", "https://github.com/podgrace/podgrace/blob/v1.2.3/docs/install.md"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the chart does not have %q", want)
+		}
+	}
+	for _, wrong := range []string{"../docs", " docs/", "(docs/", " deploy/", "(deploy/"} {
+		for line := range strings.Lines(shown) {
+			if strings.Contains(line, wrong) {
+				t.Errorf("the chart has a path of a clone: %s", line)
+			}
+		}
+	}
+}
+
+// The repositories in the chart's values begin with podgrace/.
+func TestReleaseRefusesAnotherRegistry(t *testing.T) {
+	if _, err := released(t, "registry.example.com/other"); err == nil {
+		t.Error("a chart was made that names images of another repository")
+	}
+}
