@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/preview/scheduler"
 	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
 )
 
@@ -69,16 +69,7 @@ func TestCommand(t *testing.T) {
 			if says := complaints.String(); cmd.ProcessState == nil || says != "Podgrace is not installed in the cluster: no policy holds there\n" {
 				t.Fatalf("%v: %s", err, says)
 			}
-			var report struct {
-				Previews []struct {
-					Outcome scheduler.Outcome
-					Fit     int
-					Groups  []struct {
-						Fits  bool
-						Nodes []string
-					}
-				}
-			}
+			var report scheduling.Report
 			if err := json.Unmarshal(out.Bytes(), &report); err != nil || len(report.Previews) != 1 {
 				t.Fatalf("%v: %s", err, out.String())
 			}
@@ -86,7 +77,7 @@ func TestCommand(t *testing.T) {
 			pod := e.Pod.DeepCopy()
 			d := w.decision(t, pod)
 			switch code := cmd.ProcessState.ExitCode(); {
-			case d.node == "" && (code != 4 || p.Outcome != scheduler.Nowhere):
+			case d.node == "" && (code != 4 || p.Outcome != scheduling.Nowhere):
 				t.Errorf("exit code %d, %s: the scheduler says %s", code, p.Outcome, d.message)
 			case d.node != "" && (code != 0 || p.Fit != 1 || p.Groups[0].Nodes[0] != d.node):
 				t.Errorf("exit code %d, %+v: the scheduler took %s", code, p, d.node)

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podgrace/podgrace/preview/scheduler"
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
 )
 
@@ -39,9 +39,9 @@ func TestLarge(t *testing.T) {
 	urgent.Spec.PriorityClassName = "system-cluster-critical"
 	for _, ask := range []struct {
 		pod  *corev1.Pod
-		want scheduler.Outcome
+		want scheduling.Outcome
 	}{
-		{schedulertest.SpreadPod("spread"), scheduler.Fits}, {nowhere, scheduler.Nowhere}, {urgent, scheduler.Preempts},
+		{schedulertest.SpreadPod("spread"), scheduling.Fits}, {nowhere, scheduling.Nowhere}, {urgent, scheduling.Preempts},
 	} {
 		t.Run(ask.pod.Name, func(t *testing.T) {
 			v, d := w.ask(t, ask.pod)

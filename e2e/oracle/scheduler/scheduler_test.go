@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/cli/scheduling"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/suite"
@@ -164,11 +165,11 @@ func (d *decision) hold(t *testing.T, w *world, v *scheduler.Verdict) {
 	t.Helper()
 	switch {
 	case v.Outcome == "Error":
-	case d.gated || v.Outcome == scheduler.Gated:
-		if !d.gated || v.Outcome != scheduler.Gated {
+	case d.gated || v.Outcome == scheduling.Gated:
+		if !d.gated || v.Outcome != scheduling.Gated {
 			t.Errorf("the preview says %s, the scheduler %+v", v.Outcome, d)
 		}
-	case v.Outcome == scheduler.Fits:
+	case v.Outcome == scheduling.Fits:
 		if !slices.ContainsFunc(v.Best(), func(n scheduler.Node) bool { return n.Name == d.node }) {
 			t.Errorf("the scheduler took %q (%s), the best are %+v", d.node, d.message, v.Best())
 		}
