@@ -85,15 +85,22 @@ REGISTRY ?= ghcr.io/podgrace
 # The shell reads both from the environment: as text that make pastes, the name of a tag could be a command.
 export VERSION REGISTRY
 GORELEASER = GORELEASER_CURRENT_TAG="$$VERSION" go tool -modfile=tools/release/go.mod goreleaser
+TAGGED = [[ $$VERSION =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] || { echo "VERSION is no tag like v1.2.3: $$VERSION"; exit 1; }
 release: ## All that a release consists of, into dist/ and bin/release/ (VERSION=v0.1.0); nothing leaves the machine. Images need docker buildx
-	@$(GORELEASER) release --snapshot --clean $$(docker buildx version >/dev/null 2>&1 || echo --skip=docker)
+	@$(TAGGED); git ls-remote --get-url >/dev/null || { echo "goreleaser takes no version from a clone without a remote: git remote add origin URL"; exit 1; }
+	@$(GORELEASER) release --snapshot --clean --skip=sign$$(docker buildx version >/dev/null 2>&1 || echo ,docker)
 
+# Images for two architectures, with SBOMs, need a builder of their own.
+publish: export BUILDX_BUILDER = podgrace-release
 publish: ## The same, pushed and signed, with a draft of the release's page (VERSION=v0.1.0). For the workflow: needs cosign, gh, docker buildx and credentials
-	@page=$$(gh release view "$$VERSION" --json=isDraft --jq=.isDraft 2>&1); case $$page in true | "release not found") ;; \
+	@$(TAGGED); page=$$(gh release view "$$VERSION" --json=isDraft --jq=.isDraft 2>&1); case $$page in true | "release not found") ;; \
 	  false) echo "$$VERSION is released already: fix what is wrong in another version"; exit 1 ;; *) echo "$$page"; exit 1 ;; esac
 	@mkdir -p bin && awk -v heading="## $$VERSION" '/^## /{on = $$0 == heading; next} on' CHANGELOG.md >bin/notes.md && grep -q . bin/notes.md || { echo "CHANGELOG.md has no section $$VERSION"; exit 1; }
+	@docker buildx inspect "$$BUILDX_BUILDER" >/dev/null 2>&1 || docker buildx create --name="$$BUILDX_BUILDER" --driver=docker-container
 	@$(GORELEASER) release --clean --release-notes=bin/notes.md
-	@digest=$$(go -C e2e/deploy tool helm push "$(CURDIR)/bin/release/podgrace-$${VERSION#v}.tgz" "oci://$$REGISTRY/charts" 2>&1 | awk '/^Digest:/{print $$2}') && cosign sign --yes "$$REGISTRY/charts/podgrace@$${digest:?no digest of the chart}"
+	@pushed=$$(go -C e2e/deploy tool helm push "$(CURDIR)/bin/release/podgrace-$${VERSION#v}.tgz" "oci://$$REGISTRY/charts" 2>&1) || { echo "$$pushed"; exit 1; }; \
+	  digest=$$(awk '/^Digest:/{print $$2}' <<<"$$pushed"); cosign sign --yes "$$REGISTRY/charts/podgrace@$${digest:?helm printed no digest of the chart}"
+	@gh release upload "$$VERSION" --clobber dist/krew/podgrace.yaml
 
 lint: ## golangci-lint on all modules
 	$(TOOL) golangci-lint run ./...

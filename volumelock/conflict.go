@@ -83,7 +83,7 @@ func DriverUID(l *v1alpha1.VolumeLock) types.UID {
 	return l.Spec.DriverUID
 }
 
-// Ours reports whether a VolumeAttachment that is attached was attached by the volume lock: it has its mark, which one has as well for which the volume was to be taken when another was faster.
+// Ours reports whether a VolumeAttachment that is attached was attached by the volume lock: it has its mark.
 func Ours(a *storagev1.VolumeAttachment) bool {
 	return a.Annotations[v1alpha1.AnnotationVolumeLock] != ""
 }

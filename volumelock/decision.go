@@ -20,7 +20,7 @@ type Decision struct {
 	Reason policy.Reason
 	// Message says in a line what is so and what to do; empty: nothing needs to be said.
 	Message string
-	// Write is what to do; nil: nothing now. After it everything is read and decided again.
+	// Write is what to do; nil: nothing now. After it is decided again.
 	Write Write
 	// Alarm: what must not be has happened, and somebody should look at once.
 	Alarm bool

@@ -13,14 +13,16 @@
 //  2. A VolumeLock that exists is held. It never expires. Its name depends on the volume alone, so that of two nodes that take it at once one gets AlreadyExists. Each other write names the UID
 //     or resourceVersion that was read. Replicas may be many, slow, or stop after any write: leader election only saves work.
 //     "a VolumeLock is taken though there is one", "VolumeLocks are written without regard to what was read", TestInterleavings
-//  3. Each fact is read from the API server: the CSIDriver, the VolumeLock, the VolumeAttachment, the PersistentVolume, then the Node. A fact is later than those before it. Informers only tell
-//     where to look. TestLateInformer, TestInterleavings
+//  3. Each fact is read from the API server: the CSIDriver, the VolumeLock, the VolumeAttachment, the PersistentVolume, then the Node. A fact is later than those before it. Informers tell where to
+//     look, and three things whose delay does no harm: another PersistentVolume of the same handle (its own event has both refused), other locks about which a kubelet is asked as well, and that there is a receipt
+//     (without one nothing is released). TestRequests, TestLateInformer, TestInterleavings
 //  4. After a write on the way to attach nothing is read again. The answer has the object as it is now, the lock stays while its VolumeAttachment is not deleted (claim 7), and the next write of
-//     the VolumeAttachment is refused if it has changed. TestRequests, TestSomebodyWasFaster, TestAnswerLost
-//  5. Attached is written only if the lock names this VolumeAttachment and this Node, both by UID, and the VolumeAttachment has our finalizer, so that its deletion is seen.
-//     "attached is said to whoever asks", TestAttach
-//  6. A volume is taken only for a node whose kubelet lists it in status.volumesInUse. A kubelet that does not list it would mount it without this gate, and claim 13 would not hold for it. This
-//     takes no time: the kubelet itself waits until its list is stored (ReportedInUse). TestAttach
+//     the VolumeAttachment is refused if it has changed. So it was there, unchanged, from before PersistentVolume and Node were read until attached is written, and a replica that is slow would decide by the same facts.
+//     After an error everything is read again. TestRequests, TestSomebodyWasFaster, TestAnswerLost
+//  5. For a volume that one node may mount, attached is written only if the lock names this VolumeAttachment and this Node, both by UID, and the VolumeAttachment has our finalizer, so that its
+//     deletion is seen. "attached is said to whoever asks", TestAttach
+//  6. A volume that is not attached is taken only for a node whose kubelet lists it in status.volumesInUse. A kubelet that does not list it would mount it without this gate, and claim 13 would not hold for
+//     it. This takes no time: the kubelet itself waits until its list is stored (ReportedInUse). One that is attached and has no lock is taken for its node in any case: no other node may get it. TestAttach
 //
 // # What releases a volume
 //
@@ -29,8 +31,9 @@
 //  8. The deletion is noted in status.release, with the boot that the Node has by a later read. From then on nobody on that node begins to mount. One of claims 9 to 12 has to show that no mount
 //     is left that began before. TestRelease
 //  9. A FenceReceipt, not void, that this boot is off. What the boot had mounted ended with it. "a receipt for any boot of the node counts", "a receipt counts for another Node of the name"
-//     If the Node is not ready and has another boot since, that boot is noted instead, since nobody fences the earlier one any more (TestBootedSince, TestBootedWhileReleased). If there was no such
-//     Node, the boot can't be known and only a receipt that the instance is terminated counts.
+//     It does not count if the Node was heard of by that boot since. If the Node is not ready and has another boot since, that boot is noted instead, since nobody fences the earlier one any more,
+//     unless a boot may have mounted without asking (claim 24). If there was no such Node, the boot can't be known and only a receipt that the instance is terminated counts.
+//     TestBootedSince, TestBootedWhileReleased
 //  10. A FenceReceipt that storage was revoked from this boot, if it names the PersistentVolume. TestRelease
 //  11. A person's confirmation, if it names this release. "a confirmation of before counts"
 //  12. Two answers of the kubelet (claims 13 to 17).
@@ -81,17 +84,19 @@
 // # Who else writes
 //
 //  28. The attach/detach controller only creates and deletes VolumeAttachments. An external-attacher beside this one, or a person, may write the status. If nobody holds the volume, it is taken for
-//     that node. If another node does, it is withdrawn, again every ten seconds, and the lock has the condition Conflict. A kubelet may have begun to mount by then: a ValidatingAdmissionPolicy on
-//     volumeattachments/status refuses such writes. "what another attacher has attached stays attached", TestOtherAttacher
+//     that node. If another node does, it is withdrawn, again every ten seconds. Both raise an alarm (metric and Event SecondHolder or OtherAttacher). A kubelet may have begun to mount by then: a
+//     ValidatingAdmissionPolicy on volumeattachments/status refuses such writes. "what another attacher has attached stays attached", TestOtherAttacher
 //
 // # What is assumed
 //
-//   - One machine for each Node; a machine runs one kernel at a time.
+//   - One machine for each Node; a machine runs one kernel at a time. One that takes over another's name does so after that one's VolumeAttachments are gone or withdrawn.
 //   - Of requests that a kubelet has given up on, no two arrive late, and no status of an ended boot is stored after one of a later boot that was noted.
 //   - A taint is not set and removed on a node that is ready all the time and whose volume no replica looks at.
 //   - A kubelet is not restarted, within its boot, before it has unmounted a volume that was removed from status.volumesAttached because an informer was late.
-//   - No decision is under way while a CSIDriver is recreated with attachRequired: true.
+//   - No decision is under way when a CSIDriver is recreated with attachRequired: false.
+//   - Receipts and confirmations are true. Whoever adopts a driver sees all that is mounted, and no other attacher runs before that.
+//   - etcd does not go back (docs/volume-lock.md has what to do after a restore).
 //   - Nobody sets status.attached or deletes a VolumeLock by hand while something else goes wrong. The policies refuse both to others, and both are found and reported.
 //
-// volumelocktest/world.go has the model of these.
+// volumelocktest has the model of these in which the random histories happen.
 package volumelock

@@ -25,8 +25,8 @@ import (
 	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
-// The rate limit of a replica's decision log: lines a second and at once, for each decision and reason in a namespace. A flood of one kind hides none of another, and adds at most one line a
-// second in each namespace.
+// The rate limit of a replica's decision log: lines a second and at once, for each decision and reason in a namespace, with dry runs apart; for objects without a namespace, for each user instead. It holds for the kinds that were
+// logged last, as many as package ratelimit keeps.
 const perSecond, burst = 1, 20
 
 // maxPending is how many lines wait to be written. Nobody waits for them: whoever reads the log may be slow, or stand still, and answers must not. More than
@@ -108,7 +108,7 @@ func (l *Decisions) sampled(uid types.UID) bool {
 func (l *Decisions) decided(path string, req admission.Request, d Decision, err error, outcome decisionlog.Decision, took time.Duration) {
 	dryRun := req.DryRun != nil && *req.DryRun
 	reason, by := reasonsOf(d, err)
-	limit, ok := l.admit(outcome, "namespace/"+req.Namespace, reason)
+	limit, ok := l.admit(outcome, scopeOf(req, dryRun), reason)
 	if !ok {
 		return
 	}
@@ -135,7 +135,6 @@ func (l *Decisions) unread(path, reason string, uid types.UID) {
 	if l == nil {
 		return
 	}
-	// No namespace is called so, whatever a review holds.
 	if limit, ok := l.admit(decisionlog.Deny, "unread"+path, reason); ok {
 		l.write(limit, decisionlog.Entry{Component: decisionlog.Webhook, Decision: decisionlog.Deny, Reason: reason, UID: string(uid), Path: path})
 	}
@@ -197,6 +196,14 @@ func (l *Decisions) Flush(within time.Duration) {
 func (l *Decisions) suppress(d decisionlog.Decision, limit *ratelimit.Limit) {
 	limit.Dropped.Add(1)
 	l.suppressed.WithLabelValues(string(d)).Inc()
+}
+
+// scopeOf is what a request shares its limit with. No text of a review makes one the other, or that of reviews that were not read.
+func scopeOf(req admission.Request, dryRun bool) string {
+	if req.Namespace == "" {
+		return fmt.Sprintf("user/%t/%s", dryRun, req.UserInfo.Username)
+	}
+	return fmt.Sprintf("namespace/%t/%s", dryRun, req.Namespace)
 }
 
 // admit reports whether the limit lets a line through, and returns the limit, which counts those that it kept.

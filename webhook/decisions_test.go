@@ -268,6 +268,13 @@ func TestFloodHidesNothing(t *testing.T) {
 		if got := len(f.lines(t)); got != 2 {
 			t.Errorf("%d lines: another reason or namespace is hidden", got)
 		}
+		for range 10000 {
+			f.say(t, "", "mallory", "Unsafe", false)
+		}
+		f.say(t, "", "alice", "Unsafe", false)
+		if got := f.lines(t); len(got) != 21 || got[20]["user"] != "alice" {
+			t.Errorf("%d lines: a flood on Nodes hides another user's", len(got))
+		}
 		time.Sleep(time.Second)
 		f.say(t, "hostile", "alice", "Cheap", false)
 		f.say(t, "hostile", "mallory", "Cheap", false)

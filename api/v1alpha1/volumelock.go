@@ -7,7 +7,7 @@ import (
 
 // Finalizer and annotations of the volume lock.
 const (
-	// FinalizerVolumeLock is on a VolumeAttachment before it is attached, so that its deletion is seen before it is gone; also on one for which the volume was to be taken while another was faster.
+	// FinalizerVolumeLock is on a VolumeAttachment before it is attached, so that its deletion is seen before it is gone.
 	FinalizerVolumeLock = "podgrace.dev/volume-lock"
 	// AnnotationVolumeLock of a VolumeAttachment is the name of the VolumeLock that it is attached by, if it is attached. Who holds that VolumeLock only that itself says.
 	AnnotationVolumeLock = "podgrace.dev/volume-lock"

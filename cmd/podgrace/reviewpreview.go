@@ -40,7 +40,7 @@ func (p *previewer) previewResults(ctx context.Context, l *load.Loaded, results 
 			refused[place{manifest.Resource{APIVersion: r.Resource.APIVersion, Kind: r.Resource.Kind, Name: r.Resource.Name}, r.Source}] = true
 		default:
 			at := place{r.Resource, r.Source}
-			at.GenerateName = "" // a preview has none
+			at.GenerateName = "" // the preview of another version may leave it out
 			asked[at] = append(asked[at], r)
 		}
 	}

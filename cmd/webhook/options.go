@@ -77,7 +77,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.compileLimits, "compile-limits", o.compileLimits, "have the API server judge limits by itself where it can, so that they hold while the webhook is away; false: delete what it has")
 	f.DurationVar(&o.requestTimeout, "api-server-request-timeout", o.requestTimeout, "the API servers' --request-timeout: finalizers of a Node that are younger are not sure to hold it when it is deleted")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while nodes hear that this replica is gone and API servers are asked to close their connections")
-	f.BoolVar(&o.decisionLog, "decision-log", o.decisionLog, "log each refusal and warning, as far as rate limits by namespace and kind let it through, and some of what is allowed")
+	f.BoolVar(&o.decisionLog, "decision-log", o.decisionLog, "log each refusal and warning, as far as a rate limit by namespace, decision and reason lets it through, and some of what is allowed")
 	f.IntVar(&o.allowedPercent, "decision-log-allowed-percent", o.allowedPercent, "of 100 decisions that allow, how many the decision log has")
 	f.IntVar(&o.metricsNamespaces, "metrics-namespaces", o.metricsNamespaces, "how many namespaces have series of their own in podgrace_namespace_decisions_total; the others are counted together as _other")
 	f.BoolVar(&o.ask, "ask", o.ask, "serve nothing: have the API server call the webhook, and end with 0 if a replica answers (helm test)")

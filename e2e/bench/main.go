@@ -2,8 +2,8 @@
 //
 //	go run -C e2e ./bench NAME [flags]
 //
-// Without a name it lists what it measures, and with -help after a name the flags. Each prints ratios of two sides that take turns in one run, since a machine that others use too slows both alike. A goal that is not met
-// is no error; a run that proves nothing is.
+// Without a name it lists what it measures, and with -help after a name the flags. If two sides are compared, they take turns in one run and ratios are printed, since a machine that others use too slows both alike. A
+// goal that is not met is no error; a run that proves nothing is.
 package main
 
 import (

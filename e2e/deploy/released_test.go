@@ -56,16 +56,17 @@ func TestReleasedChart(t *testing.T) {
 			t.Errorf("%s has the images %q, want %q", name, got, want)
 		}
 	}
-	shown, err := helm(t, "show", "all", chart)
+	all, err := exec.CommandContext(t.Context(), "tar", "--extract", "--to-stdout", "--file", chart).Output()
 	if err != nil {
-		t.Fatal(err, shown)
+		t.Fatal(err)
 	}
+	shown := string(all)
 	for _, want := range []string{"\nversion: 1.2.3\n", "\nappVersion: v1.2.3\n", "helm install podgrace oci://registry.example.com/podgrace/charts/podgrace --version=1.2.3 ", "https://github.com/podgrace/podgrace/blob/v1.2.3/docs/install.md"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the chart does not have %q", want)
 		}
 	}
-	for _, wrong := range []string{"../docs", " docs/", "(docs/", " deploy/", "(deploy/"} {
+	for _, wrong := range []string{"../docs", " docs/", "(docs/", " deploy/", "(deploy/", " examples/", "(examples/"} {
 		for line := range strings.Lines(shown) {
 			if strings.Contains(line, wrong) {
 				t.Errorf("the chart has a path of a clone: %s", line)
@@ -78,5 +79,22 @@ func TestReleasedChart(t *testing.T) {
 func TestReleaseRefusesAnotherRegistry(t *testing.T) {
 	if _, err := released(t, "registry.example.com/other"); err == nil {
 		t.Error("a chart was made that names images of another repository")
+	}
+}
+
+// Whoever pushes a tag chooses its name. Only names of versions are taken, and neither make nor its shell runs what a name holds.
+func TestReleaseTakesOnlyVersions(t *testing.T) {
+	ran := filepath.Join(t.TempDir(), "ran")
+	for _, version := range []string{"1.2.3", "v1.2", "v1.2.3+x", "v1.2.3 x", "v1.2.3';touch${IFS}" + ran + ";'", "v1.2.3$(shell touch " + ran + ")", "v1.2.3\";touch${IFS}" + ran + ";\"", "v1.2.3`touch${IFS}" + ran + "`"} {
+		for _, target := range []string{"release", "publish"} {
+			c := exec.CommandContext(t.Context(), "make", "-C", "../..", target)
+			c.Env = []string{"PATH=" + os.Getenv("PATH"), "VERSION=" + version} // a make that runs this test would hand its own variables on
+			if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "VERSION is no tag like v1.2.3") {
+				t.Errorf("make %s VERSION=%s: %v, %s", target, version, err, out)
+			}
+		}
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("make ran what the name of a tag holds")
 	}
 }

@@ -80,7 +80,7 @@ func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.
 	case fencing.CreateReceipt:
 		err := f.create(ctx, a)
 		if err == nil {
-			decisionlog.Log(log, entryOf("FenceReceipt written", decisionlog.Receipt, string(a.Receipt.Spec.Class), fence, ""), "receipt", a.Receipt.Name)
+			f.report(log, fence, step{event: "FenceReceipt written", decision: decisionlog.Receipt, reason: string(a.Receipt.Spec.Class), values: []any{"receipt", a.Receipt.Name}})
 		}
 		return err
 	case fencing.ConfirmOff:
@@ -103,8 +103,7 @@ func (f *Fencer) readPower(ctx context.Context, log logr.Logger, fence *v1alpha1
 		if err == nil {
 			reading, err = agent.Power(ctx, a.Machine)
 		}
-		decisionlog.Log(log, entryOf("power read", decisionlog.Power, "Read", fence, text(err)), "agent", a.Agent.Name, "attempt", a.Attempt, "state", string(reading.State))
-		f.Metrics.call("power", err)
+		f.report(log, fence, step{event: "power read", decision: decisionlog.Power, reason: "Read", call: "power", err: err, values: []any{"agent", a.Agent.Name, "attempt", a.Attempt, "state", reading.State}})
 		known.do(func(p *fencing.Progress) { p.Read(a.Call, reading, err, began, f.now()) })
 	})
 }
@@ -114,8 +113,7 @@ func (f *Fencer) orderOff(ctx context.Context, log logr.Logger, fence *v1alpha1.
 		if err == nil {
 			err = agent.Off(ctx, a.Machine)
 		}
-		decisionlog.Log(log, entryOf("power off ordered", decisionlog.Power, "Ordered", fence, text(err)), "agent", a.Agent.Name, "attempt", a.Attempt)
-		f.Metrics.call("off", err)
+		f.report(log, fence, step{event: "power off ordered", decision: decisionlog.Power, reason: "Ordered", call: "off", err: err, values: []any{"agent", a.Agent.Name, "attempt", a.Attempt}})
 		known.do(func(p *fencing.Progress) { p.Ordered(a.Call, err) })
 	})
 }
@@ -123,7 +121,7 @@ func (f *Fencer) orderOff(ctx context.Context, log logr.Logger, fence *v1alpha1.
 // askPerson tells by an Event that somebody has to confirm that the machine is off. The answer is a FenceReceipt, which the next rounds find.
 func (f *Fencer) askPerson(log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.AskPerson) {
 	known.do(func(p *fencing.Progress) { p.Begin(a.Call, f.now()) })
-	f.tell(log, fence, []fencing.Told{{Warning: true, Reason: "FenceNeedsPerson", Message: fmt.Sprintf("power the machine of node %[1]s off, and say so: kubectl podgrace confirm node/%[1]s", fence.Spec.Node.Name)}})
+	f.report(log, fence, step{tell: []fencing.Told{{Warning: true, Reason: "FenceNeedsPerson", Message: fmt.Sprintf("power the machine of node %[1]s off, and say so: kubectl podgrace confirm node/%[1]s", fence.Spec.Node.Name)}}})
 	known.do(func(p *fencing.Progress) { p.Ordered(a.Call, nil) })
 }
 
@@ -137,18 +135,6 @@ func (f *Fencer) call(ctx context.Context, fence *v1alpha1.Fence, known *tracked
 		agent, err := f.Agents.Agent(ctx, fence, call.Agent)
 		do(ctx, agent, err)
 	})
-}
-
-// entryOf is the line of the log of what is decided, or done, for a Fence.
-func entryOf(event string, decision decisionlog.Decision, reason string, fence *v1alpha1.Fence, message string) decisionlog.Entry {
-	return decisionlog.Entry{Event: event, Component: decisionlog.Fencer, Decision: decision, Reason: reason, Message: message, Node: fence.Spec.Node.Name, Fence: fence.Name}
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // create creates a receipt. That there is one of that name already is no error: its name is that of what it proves.

@@ -3,6 +3,7 @@
 //	fencer.go      the loop of the leader: one round after the other
 //	lookup.go      what is known of nodes, from informers, and live of those that are silent or being fenced
 //	act.go         actions: agents, receipts, the removal guard's own roads
+//	report.go      what became of a step: log, Events, metrics
 //	conditions.go  podgrace.dev/Partitioned on nodes and pods
 //	storage.go     which addresses nodes had while they were healthy, and what csi-addons says
 //	policies.go    the status of FencePolicies

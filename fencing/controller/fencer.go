@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +21,6 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/api/written"
 	"github.com/podgrace/podgrace/fencing"
-	"github.com/podgrace/podgrace/internal/console"
 	"github.com/podgrace/podgrace/internal/decisionlog"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -206,10 +204,10 @@ func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGro
 	for _, v := range voids {
 		errs = append(errs, f.create(ctx, v))
 	}
-	f.tell(log, nil, alarms)
+	f.report(log, nil, step{tell: alarms})
 	verdicts := fencing.Decide(policies, facts)
 	errs = append(errs, f.condition(ctx, fencing.Conditions(policies, facts, verdicts), facts))
-	f.report(log, verdicts, facts)
+	f.judged(log, verdicts)
 	errs = append(errs, f.begin(ctx, log, verdicts, facts))
 	if len(voids) > 0 { // what they void must be read again first
 		for _, known := range f.progress {
@@ -312,9 +310,7 @@ func (f *Fencer) begin(ctx context.Context, log logr.Logger, verdicts []fencing.
 			errs = append(errs, fmt.Errorf("create Fence %s of node %s: %w", fence.Name, v.Node.Name, err))
 			continue
 		}
-		e := entryOf("fence begun", decisionlog.Fence, v.Reason.Code, fence, v.Message)
-		e.Policy = v.Policy
-		decisionlog.Log(log, e, "bootID", v.Node.BootID)
+		f.report(log, fence, step{event: "fence begun", decision: decisionlog.Fence, reason: v.Reason.Code, message: v.Message, policy: v.Policy, values: []any{"bootID", v.Node.BootID}})
 	}
 	return errors.Join(errs...)
 }
@@ -346,47 +342,13 @@ func (f *Fencer) advance(ctx context.Context, log logr.Logger, fence *v1alpha1.F
 		if fence.ResourceVersion == version {
 			return true, written.NotStored("Fence "+fence.Name, "fences.podgrace.dev")
 		}
+		s := step{tell: next.Tell}
 		if was != fence.Status.Phase {
-			decisionlog.Log(log, entryOf("fence goes on", decisionlog.Fence, string(fence.Status.Phase), fence, fence.Status.Message))
+			s.event, s.decision, s.reason, s.message = "fence goes on", decisionlog.Fence, string(fence.Status.Phase), fence.Status.Message
 		}
-		f.tell(log, fence, next.Tell)
+		f.report(log, fence, s)
 	}
 	return true, nil
-}
-
-// report logs what becomes of a silent node when that changes.
-func (f *Fencer) report(log logr.Logger, verdicts []fencing.Verdict, facts fencing.Facts) {
-	now := map[string]string{}
-	for _, v := range verdicts {
-		key := string(v.Node.UID) + "/" + v.Fence
-		now[key] = string(v.Do) + " " + v.Reason.Code
-		if f.told[key] != now[key] {
-			decisionlog.Log(log, decisionlog.Entry{
-				Event: "node judged", Component: decisionlog.Fencer, Decision: decisionlog.Decision(v.Do), Reason: v.Reason.Code, Message: v.Message, Policy: v.Policy, Node: v.Node.Name, Fence: v.Fence,
-			})
-		}
-	}
-	f.told = now
-}
-
-// tell records Events, on the Fence and on its Node.
-func (f *Fencer) tell(log logr.Logger, fence *v1alpha1.Fence, told []fencing.Told) {
-	for _, t := range told {
-		kind := corev1.EventTypeNormal
-		if t.Warning || t.Alarm {
-			kind = corev1.EventTypeWarning
-		}
-		if t.Alarm {
-			log.Error(nil, "ALARM: "+t.Message, "reason", t.Reason)
-			f.Metrics.alarm(t.Reason)
-		}
-		if f.Recorder == nil || fence == nil {
-			continue
-		}
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fence.Spec.Node.Name, UID: fence.Spec.Node.UID}}
-		f.Recorder.Eventf(fence, node, kind, t.Reason, "Fence", "%s", console.Note(t.Message))
-		f.Recorder.Eventf(node, fence, kind, t.Reason, "Fence", "%s", console.Note(t.Message))
-	}
 }
 
 // forget drops what is known of Fences and nodes that are there no more.

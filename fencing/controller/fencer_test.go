@@ -74,7 +74,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 	node.Name, node.UID = "n1", "uid-n1"
 	judged := []fencing.Verdict{{Node: node, Do: fencing.DoShow, Reason: policy.Reason{Code: "NoPolicy"}, Message: "no FencePolicy is for it\n\x1b[2K", Policy: "all"}}
 	for range 3 {
-		c.report(log.logger(), judged, fencing.Facts{})
+		c.judged(log.logger(), judged)
 	}
 	if want := (lines{`decision "level"=0 "msg"="node judged" "component"="fencer" "decision"="Show" "reason"="NoPolicy" "message"="no FencePolicy is for it  [2K" "policy"="all" "node"="n1"`}); !slices.Equal(log, want) {
 		t.Errorf("got %q", log)

@@ -27,7 +27,7 @@ func NewScheme() *runtime.Scheme {
 }
 
 // CacheOptions strip objects to what informers are asked for: where to look, and how many there are (Census). What is decided by is read whole, from the API server itself, but for
-// VolumeAttachments where a write proves them, and the PersistentVolumes of one handle, of which all is kept that Attach reads. Readers get the stored objects without a copy: nobody in this package changes one.
+// the PersistentVolumes of one handle, of which all is kept that Attach reads. Readers get the stored objects without a copy: nobody in this package changes one.
 func CacheOptions() cache.Options {
 	var k keeper
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
@@ -75,7 +75,7 @@ func (k *keeper) keepVolume(o *corev1.PersistentVolume) *corev1.PersistentVolume
 	return kept
 }
 
-// keepAttachment keeps all that is decided by, since a volume is taken by what the informer has.
+// keepAttachment keeps all by which an event is news to somebody (news, lockOf).
 func (k *keeper) keepAttachment(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	kept := &storagev1.VolumeAttachment{ObjectMeta: kube.Identity(o.ObjectMeta)}
 	kept.CreationTimestamp, kept.DeletionTimestamp, kept.Finalizers = o.CreationTimestamp, o.DeletionTimestamp, o.Finalizers

@@ -1,5 +1,5 @@
 // Package controller is the volume lock's edge: the attacher of CSI drivers that attach nothing themselves. It reads what package volumelock decides by, carries out the one write that it
-// says, reads again, and decides nothing.
+// returns, and decides nothing.
 //
 //	attacher.go  one VolumeAttachment, one VolumeLock: read, decide, write
 //	write.go     writes, each refused by the API server where what it changes is not as it was read

@@ -38,7 +38,7 @@ func nameInUse(v int) corev1.UniqueVolumeName {
 // World is a cluster: what the API server has, the machines as they really are, and attachers that may stop after each of their steps. Its attach/detach controller is worse than the
 // real one: it makes and deletes VolumeAttachments as it likes.
 //
-// What is assumed: see doc.go. A machine never has two kernels; one that takes another's name finds no VolumeAttachment of before; a request that a kubelet has given up on does not
+// What the model assumes, in more detail than the package's doc.go: a machine never has two kernels; one that takes another's name finds no VolumeAttachment of before; a request that a kubelet has given up on does not
 // outlive its boot, but while it is not known which boot mounted without asking and nothing is mounted by asking, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
 // restarted that has mounted what was detached because its stored list lacked it, or, before that is noted, because that controller's informer was late; people confirm what is so, once the kubelet is done with the volume. While the driver is not gated pods come
 // to one node alone, which is any where nobody holds the lock, and no decision is under way when that begins. Whoever adopts sees all that is mounted and no lock knew, and no other attacher runs before that.
