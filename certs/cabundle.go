@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/podgrace/podgrace/internal/kube"
 )
 
 // CABundle writes the self-managed CA into the webhook configurations, and again whenever somebody empties it; and it replaces
@@ -37,7 +39,7 @@ func (c *CABundle) SetUp(mgr ctrl.Manager) error {
 	always := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
 	})
-	err := ctrl.NewControllerManagedBy(mgr).Named("cabundle").
+	err := ctrl.NewControllerManagedBy(mgr).Named("cabundle").WithOptions(kube.Retrying(1)).
 		Watches(&corev1.Secret{}, always, named(SecretName)).
 		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, always, named(ConfigurationName)).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always, named(ConfigurationName)).

@@ -125,14 +125,14 @@ type Domain struct {
 	SkewAfter int `json:"skewAfter"`
 }
 
-// Contradiction is two hard spread constraints of a pod of which each can be met, and both together cannot, or one that can't be met on the nodes that the pod may have otherwise. Only where
-// there is neither it is three or more, of which all but one can be met.
+// Contradiction is one hard spread constraint of a pod that can't be met on the nodes that the pod may have otherwise, or two that can only be met alone. If there is neither, it is three or more that can be met
+// without one of them.
 type Contradiction struct {
 	// Constraints are their indices in the pod's topologySpreadConstraints: two, or one that stands against everything else, or more.
 	Constraints []int `json:"constraints"`
 	// Allows are for each of them the nodes that would take the pod if it were the only constraint.
 	Allows [][]string `json:"allows"`
-	// Ways out of it that were tried, and by which the pod gets a node. There may be none for one constraint alone.
+	// Ways are changes that were tried and get the pod a node. A single constraint may have no way out.
 	Ways []Way `json:"ways,omitempty"`
 }
 
@@ -172,7 +172,7 @@ type Preemption struct {
 	Refused string `json:"refused,omitempty"`
 	// Candidates are nodes that would take the pod without their victims: the scheduler's pick first, then the runner-up, then the others by name.
 	Candidates []Candidate `json:"candidates,omitempty"`
-	// Decided is by which criterion the pick is better than the runner-up; empty: there is none, or they are as good, and the scheduler takes one by chance.
+	// Decided is the criterion that makes the pick better than the runner-up. Empty: there is no runner-up, or both are as good and the scheduler takes one by chance.
 	Decided string `json:"decided,omitempty"`
 }
 
@@ -192,7 +192,7 @@ type Victim struct {
 	Priority  int32  `json:"priority"`
 	// Budget is how many more pods may go of the PodDisruptionBudget that leaves least; nil: none selects the pod. The scheduler prefers to keep to it and does not have to.
 	Budget *int32 `json:"budget,omitempty"`
-	// GraceSeconds that it has to stop; 0: it is removed at once, and nobody knows whether it still runs.
+	// GraceSeconds is its time to stop. 0: it is removed at once, and may still run.
 	GraceSeconds int64 `json:"graceSeconds"`
 	// Terminating: it is being deleted already, and GraceSeconds are what is left of its time; 0: it should be gone.
 	Terminating bool `json:"terminating,omitempty"`
@@ -226,7 +226,7 @@ type Rollout struct {
 	// Down is what happens to the pods that are there, if they are more; nil: they are not.
 	Down  *ScaleDown `json:"scaleDown,omitempty"`
 	First Placement  `json:"first"`
-	// Second is the same for the next revision of a Deployment, after its update by its own strategy. nil: the workload is none.
+	// Second is the same for the next revision of a Deployment, after an update with its own strategy. Nil: the workload is no Deployment.
 	Second *Placement `json:"second,omitempty"`
 	// MaxSurge and MaxUnavailable are the pods that the update may have more, and less. Both are 0 for the strategy Recreate.
 	MaxSurge       int `json:"maxSurge,omitempty"`
@@ -260,7 +260,7 @@ type ScaleDown struct {
 	// From is how many active pods it has, To how many it keeps.
 	From int `json:"from"`
 	To   int `json:"to"`
-	// Removed are in the order in which its controller removes them.
+	// Removed are in the order of their removal.
 	Removed []Removed `json:"removed"`
 	// Left is where the others are.
 	Left Placement `json:"left"`

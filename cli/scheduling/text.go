@@ -450,7 +450,7 @@ func (p *Placement) on(most int) string {
 // statefulSet is the kind whose pods go by their names.
 const statefulSet = "StatefulSet"
 
-// says how many pods go, and by which rule.
+// says returns how many pods are removed, and the rule.
 func (d *ScaleDown) says(kind string) string {
 	rule := "the ReplicaSet controller removes, in this order:"
 	if kind == statefulSet {

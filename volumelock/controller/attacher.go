@@ -140,7 +140,7 @@ func (x *Attacher) reconcile(ctx context.Context, decide func(known *subject) (v
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// answered returns what is known after a write on the way to attach, of which the next write is decided without another read (claim 4 of package volumelock). Nil: all is read again.
+// answered returns what is known after a write on the way to attach. The next write is decided by it, without another read (claim 4 of package volumelock). Nil: all is read again.
 func answered(w volumelock.Write, about *subject) *subject {
 	if about.attachment == nil || about.attachment.Status.Attached {
 		return nil

@@ -27,7 +27,7 @@ func NewScheme() *runtime.Scheme {
 }
 
 // CacheOptions strip objects to what informers are asked for: where to look, and how many there are (Census). What is decided by is read whole, from the API server itself, but for
-// the PersistentVolumes of one handle, of which all is kept that Attach reads. Readers get the stored objects without a copy: nobody in this package changes one.
+// the PersistentVolumes of one handle, which keep all that Attach reads. Readers get the stored objects without a copy: this package changes none.
 func CacheOptions() cache.Options {
 	var k keeper
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{

@@ -4,23 +4,21 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -36,12 +34,6 @@ const (
 
 // concurrent is how many of each kind are decided about at once.
 const concurrent = 16
-
-// retries returns how long to wait before something is decided again that failed: longer each time, but for ten seconds at most. By default it would be 1000 s, so that after an outage of the API server a pod
-// would wait for its volume as long again.
-func retries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, 10*time.Second)
-}
 
 // index has an informer find objects by a field.
 type index struct {
@@ -118,7 +110,7 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 		}
 	}
 	for _, w := range x.wirings(ctx) {
-		build := ctrl.NewControllerManagedBy(mgr).Named(w.name).WithOptions(controller.Options{MaxConcurrentReconciles: concurrent, RateLimiter: retries()}).For(w.of, builder.WithPredicates(w.heeds))
+		build := ctrl.NewControllerManagedBy(mgr).Named(w.name).WithOptions(kube.Retrying(concurrent)).For(w.of, builder.WithPredicates(w.heeds))
 		for _, b := range w.beside {
 			build = build.Watches(b.of, handler.EnqueueRequestsFromMapFunc(b.news))
 		}

@@ -315,14 +315,3 @@ func TestManyReleases(t *testing.T) {
 		t.Error("a receipt that stands does not count")
 	}
 }
-
-// However long the API server was away, what failed meanwhile is decided again within ten seconds.
-func TestRetries(t *testing.T) {
-	limiter, longest := retries(), time.Duration(0)
-	for range 50 {
-		longest = max(longest, limiter.When(reconcile.Request{}))
-	}
-	if longest != 10*time.Second {
-		t.Errorf("the longest wait is %s", longest)
-	}
-}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -51,7 +52,7 @@ func (a *AllowedActors) SetUp(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: a.Configuration}}}
 	})
-	err := ctrl.NewControllerManagedBy(mgr).Named("allowed-actors").
+	err := ctrl.NewControllerManagedBy(mgr).Named("allowed-actors").WithOptions(kube.Retrying(1)).
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, all,
 			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == a.Configuration }))).

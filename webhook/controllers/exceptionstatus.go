@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/exceptions"
 )
@@ -35,7 +36,7 @@ type ExceptionStatus struct {
 
 // SetUp adds the controller to the manager.
 func (s *ExceptionStatus) SetUp(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("policyexception-status").
+	err := ctrl.NewControllerManagedBy(mgr).Named("policyexception-status").WithOptions(kube.Retrying(1)).
 		For(exceptions.New()).
 		Watches(&v1alpha1.PodPolicy{}, handler.EnqueueRequestsFromMapFunc(s.from), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(s)

@@ -29,6 +29,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/exceptions"
 	"github.com/podgrace/podgrace/webhook/lookup"
@@ -81,7 +82,7 @@ func (l *Limits) SetUp(mgr ctrl.Manager) error {
 	only := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: limits.Name}}}
 	})
-	b := ctrl.NewControllerManagedBy(mgr).Named("limits").
+	b := ctrl.NewControllerManagedBy(mgr).Named("limits").WithOptions(kube.Retrying(1)).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, only).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, only).
 		Watches(&schedulingv1.PriorityClass{}, only) // messages name the globalDefault

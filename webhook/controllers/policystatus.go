@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
@@ -54,7 +55,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
 	})
-	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").
+	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").WithOptions(kube.Retrying(1)).
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&schedulingv1.PriorityClass{}, all).
 		Watches(&v1alpha1.NodePolicy{}, all).

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/podgrace/podgrace/internal/kube"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -53,7 +54,7 @@ func (r *Registered) SetUp(mgr ctrl.Manager) error {
 	only := reconcile.Request{NamespacedName: types.NamespacedName{Name: r.Configuration}}
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{only} })
 	ours := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == r.Configuration }))
-	err := ctrl.NewControllerManagedBy(mgr).Named("registered").
+	err := ctrl.NewControllerManagedBy(mgr).Named("registered").WithOptions(kube.Retrying(1)).
 		// Of what is gone there is no event.
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			queue.Add(only)
