@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,7 +40,7 @@ func (c *CABundle) SetUp(mgr ctrl.Manager) error {
 	always := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
 	})
-	err := ctrl.NewControllerManagedBy(mgr).Named("cabundle").WithOptions(kube.Retrying(1)).
+	err := ctrl.NewControllerManagedBy(mgr).Named("cabundle").WithOptions(controller.Options{RateLimiter: kube.Retries()}).
 		Watches(&corev1.Secret{}, always, named(SecretName)).
 		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, always, named(ConfigurationName)).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, always, named(ConfigurationName)).

@@ -12,8 +12,8 @@ import (
 	"github.com/podgrace/podgrace/internal/kube"
 )
 
-func TestRetryingWaitsTenSecondsAtMost(t *testing.T) {
-	limiter, longest := kube.Retrying(1).RateLimiter, time.Duration(0)
+func TestRetriesWithinTenSeconds(t *testing.T) {
+	limiter, longest := kube.Retries(), time.Duration(0)
 	for range 50 {
 		longest = max(longest, limiter.When(reconcile.Request{}))
 	}
@@ -37,8 +37,8 @@ func TestEachControllerHasALimitOfItsOwn(t *testing.T) {
 			}
 			if built := strings.Count(string(text), "NewControllerManagedBy("); built > 0 {
 				found += built
-				if limited := strings.Count(string(text), "WithOptions("); limited < built {
-					t.Errorf("%s: %d controllers, and %d of them have options", file, built, limited)
+				if limited := strings.Count(string(text), "RateLimiter: "); limited < built {
+					t.Errorf("%s: %d controllers, and %d of them have a RateLimiter", file, built, limited)
 				}
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -110,7 +111,7 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 		}
 	}
 	for _, w := range x.wirings(ctx) {
-		build := ctrl.NewControllerManagedBy(mgr).Named(w.name).WithOptions(kube.Retrying(concurrent)).For(w.of, builder.WithPredicates(w.heeds))
+		build := ctrl.NewControllerManagedBy(mgr).Named(w.name).WithOptions(controller.Options{MaxConcurrentReconciles: concurrent, RateLimiter: kube.Retries()}).For(w.of, builder.WithPredicates(w.heeds))
 		for _, b := range w.beside {
 			build = build.Watches(b.of, handler.EnqueueRequestsFromMapFunc(b.news))
 		}

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -52,7 +53,7 @@ func (a *AllowedActors) SetUp(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: a.Configuration}}}
 	})
-	err := ctrl.NewControllerManagedBy(mgr).Named("allowed-actors").WithOptions(kube.Retrying(1)).
+	err := ctrl.NewControllerManagedBy(mgr).Named("allowed-actors").WithOptions(controller.Options{RateLimiter: kube.Retries()}).
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, all,
 			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == a.Configuration }))).

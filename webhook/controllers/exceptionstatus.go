@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,7 +37,7 @@ type ExceptionStatus struct {
 
 // SetUp adds the controller to the manager.
 func (s *ExceptionStatus) SetUp(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("policyexception-status").WithOptions(kube.Retrying(1)).
+	err := ctrl.NewControllerManagedBy(mgr).Named("policyexception-status").WithOptions(controller.Options{RateLimiter: kube.Retries()}).
 		For(exceptions.New()).
 		Watches(&v1alpha1.PodPolicy{}, handler.EnqueueRequestsFromMapFunc(s.from), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(s)

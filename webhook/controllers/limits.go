@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -82,7 +83,7 @@ func (l *Limits) SetUp(mgr ctrl.Manager) error {
 	only := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: limits.Name}}}
 	})
-	b := ctrl.NewControllerManagedBy(mgr).Named("limits").WithOptions(kube.Retrying(1)).
+	b := ctrl.NewControllerManagedBy(mgr).Named("limits").WithOptions(controller.Options{RateLimiter: kube.Retries()}).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, only).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, only).
 		Watches(&schedulingv1.PriorityClass{}, only) // messages name the globalDefault

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/json"
@@ -55,7 +56,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
 	})
-	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").WithOptions(kube.Retrying(1)).
+	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").WithOptions(controller.Options{RateLimiter: kube.Retries()}).
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&schedulingv1.PriorityClass{}, all).
 		Watches(&v1alpha1.NodePolicy{}, all).

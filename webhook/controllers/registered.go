@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,7 +55,7 @@ func (r *Registered) SetUp(mgr ctrl.Manager) error {
 	only := reconcile.Request{NamespacedName: types.NamespacedName{Name: r.Configuration}}
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{only} })
 	ours := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == r.Configuration }))
-	err := ctrl.NewControllerManagedBy(mgr).Named("registered").WithOptions(kube.Retrying(1)).
+	err := ctrl.NewControllerManagedBy(mgr).Named("registered").WithOptions(controller.Options{RateLimiter: kube.Retries()}).
 		// Of what is gone there is no event.
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			queue.Add(only)
