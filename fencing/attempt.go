@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 const (
@@ -279,8 +280,8 @@ func (a *attempt) off() {
 		a.stillHeard()
 	case last.Began.Led-first.At.Led < readBackGap || !a.unheardSince(last):
 		a.read(a.words().done+"; it is read once more", readBackGap)
-	case a.agent.Storage != nil && a.facts.unfencing(a.agent.Storage.CIDRs) != "":
-		a.read("NetworkFence "+a.facts.unfencing(a.agent.Storage.CIDRs)+" says Unfenced for the same address; it is read once more", readEvery)
+	case a.agent.Storage != nil && storage.Unfencing(a.facts.StorageFences, a.agent.Storage.CIDRs) != "":
+		a.read("NetworkFence "+storage.Unfencing(a.facts.StorageFences, a.agent.Storage.CIDRs)+" says Unfenced for the same address; it is read once more", readEvery)
 	case silent < a.hush():
 		a.wait("of node %s %s; it waits until the fencer itself has not heard of the node for %s", name, a.words().done, a.hush())
 		a.next.After = a.hush() - silent

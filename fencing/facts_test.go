@@ -1,6 +1,7 @@
 package fencing_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -153,6 +154,26 @@ func TestPodOf(t *testing.T) {
 		got := fencing.PodOf(&p, true, false)
 		if got.Deleting != tt.deleting || got.Forced != tt.forced || got.Finished != tt.finished || got.Held != tt.held {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestSighting(t *testing.T) {
+	t.Parallel()
+	healthy := fencing.Node{UID: "u", BootID: "b", Sign: "u/b//1", InternalIPs: []string{"10.0.0.1"}, Ready: true, Heard: true, Lease: 40 * time.Second, Silent: 39 * time.Second}
+	for name, tt := range map[string]struct {
+		change func(*fencing.Node)
+		want   bool
+	}{
+		"ready, with heartbeats":               {func(*fencing.Node) {}, true},
+		"not ready":                            {func(n *fencing.Node) { n.Ready = false }, false},
+		"no heartbeat since the fencer began":  {func(n *fencing.Node) { n.Heard = false }, false},
+		"silent for the duration of its Lease": {func(n *fencing.Node) { n.Silent = 40 * time.Second }, false},
+	} {
+		n := healthy
+		tt.change(&n)
+		if s, got := n.Sighting(); got != tt.want || s.UID != n.UID || s.BootID != n.BootID || s.Sign != n.Sign || !slices.Equal(s.InternalIPs, n.InternalIPs) {
+			t.Errorf("%s: %+v, healthy: %v", name, s, got)
 		}
 	}
 }

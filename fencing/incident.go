@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/internal/console"
 )
 
@@ -183,7 +184,7 @@ func (s *step) anew() bool {
 // not matter.
 func (s *step) heard() bool {
 	n := s.facts.bootSeen(s.fence.Spec.Node.BootID)
-	return s.fence.Spec.Reason != v1alpha1.FenceRequested && n != nil && heardSince(s.fence.Status.Target.LastSign, n.Sign)
+	return s.fence.Spec.Reason != v1alpha1.FenceRequested && n != nil && guard.HeardSince(s.fence.Status.Target.LastSign, n.Sign)
 }
 
 // begin writes down the first attempt.

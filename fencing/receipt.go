@@ -13,24 +13,6 @@ import (
 	"github.com/podgrace/podgrace/internal/console"
 )
 
-// heardSince reports whether a node's last sign of life (guard.ConfirmOff: UID/BOOT/HEARTBEAT/LEASE) is another one than before. A part that is there no more tells nothing:
-// somebody may delete a Lease.
-func heardSince(before, now string) bool {
-	if before == now {
-		return false
-	}
-	was, is := strings.Split(before, "/"), strings.Split(now, "/")
-	if len(was) != len(is) {
-		return true
-	}
-	for i := range is {
-		if is[i] != "" && is[i] != was[i] {
-			return true
-		}
-	}
-	return false
-}
-
 // Standing are the receipts that are not void, nor void others.
 func Standing(receipts []v1alpha1.FenceReceipt) []*v1alpha1.FenceReceipt {
 	void := guard.Voided(receipts)
@@ -99,7 +81,7 @@ func (f *Facts) contradicts(r *v1alpha1.FenceReceipt) *Node {
 	switch {
 	case n == nil || !n.Live:
 		return nil
-	case r.Spec.LastSign != "" && heardSince(r.Spec.LastSign, n.Sign):
+	case r.Spec.LastSign != "" && guard.HeardSince(r.Spec.LastSign, n.Sign):
 		return n
 	case r.Spec.LastSign == "" && n.Ready && n.Heard && !n.quiet(): // made by a person, without it
 		return n

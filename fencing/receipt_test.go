@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 // What is over for a week goes, but for what still lets something go, or keeps something from being done.
@@ -77,7 +78,7 @@ func TestRetire(t *testing.T) {
 		{"a NetworkFence of another boot", true, &v1alpha1.BootReference{Name: "n1", UID: "u1", BootID: "b0"}, []string{"oldest", "newer", "old"}},
 		{"somebody else's NetworkFence", true, nil, []string{"oldest", "newer", "old"}},
 	} {
-		facts.Known.Storage, facts.StorageFences = tt.listed, []fencing.StorageFence{{Name: "nf", Boot: tt.of, Fenced: true}}
+		facts.Known.Storage, facts.StorageFences = tt.listed, []storage.Fence{{Name: "nf", Boot: tt.of, Fenced: true}}
 		if all := got(facts); !slices.Equal(all, tt.want) {
 			t.Errorf("%s: %q go, not %q", tt.name, all, tt.want)
 		}

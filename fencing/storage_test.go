@@ -13,6 +13,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/storage"
 	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
@@ -35,7 +36,7 @@ type freed struct {
 }
 
 type networkFence struct {
-	fencing.StorageFence
+	storage.Fence
 	fence  string
 	result string
 	done   bool // what it says now was done
@@ -65,9 +66,9 @@ func (s *san) reconcile() {
 
 func (s *san) facts(f *fencing.Facts) {
 	f.Known.Storage = true
-	f.Classes = map[string]fencing.Class{"ceph": {UID: s.class, Driver: "rbd", Parameters: map[string]string{"clusterID": "a"}}}
+	f.Classes = map[string]storage.Class{"ceph": {UID: s.class, Driver: "rbd", Parameters: map[string]string{"clusterID": "a"}}}
 	for _, x := range s.fences {
-		f.StorageFences = append(f.StorageFences, x.StorageFence)
+		f.StorageFences = append(f.StorageFences, x.Fence)
 	}
 }
 
@@ -91,7 +92,7 @@ func (s *san) of(fence string) *networkFence {
 // contradicted is as of the agent.
 func (s *san) contradicted(fence string, cidrs []string) error {
 	for _, x := range s.fences {
-		if x.fence != fence && !x.Fenced && fencing.Overlap(x.CIDRs, cidrs) {
+		if x.fence != fence && !x.Fenced && storage.Overlap(x.CIDRs, cidrs) {
 			return fmt.Errorf("NetworkFence %s says Unfenced for the same address", x.Name)
 		}
 	}
@@ -109,7 +110,7 @@ func (s *san) order(w *world, fence string, what *v1alpha1.FenceTargetStorage) e
 		if f.Name == fence {
 			s.made++
 			boot := f.Spec.Node
-			s.fences = append(s.fences, &networkFence{fence: fence, StorageFence: fencing.StorageFence{
+			s.fences = append(s.fences, &networkFence{fence: fence, Fence: storage.Fence{
 				Name: fmt.Sprintf("nf-%d", s.made), UID: types.UID(fmt.Sprintf("nf-%d", s.made)), CIDRs: what.CIDRs, Fenced: true, Boot: &boot, SystemUUID: f.Status.Target.SystemUUID,
 			}})
 		}
@@ -170,7 +171,7 @@ func (w *world) sanAgent(also bool) {
 	}
 	spec.Agents = append(spec.Agents, v1alpha1.FencePolicyAgent{Name: "san", Timeout: metav1.Duration{Duration: 30 * time.Second}, Attempts: 2, Evidence: []v1alpha1.EvidenceClass{v1alpha1.EvidenceStorageRevoked}})
 	for i, m := range w.machines {
-		m.Volumes = []fencing.Volume{
+		m.Volumes = []storage.Volume{
 			{Name: fmt.Sprintf("pv-%d", i), Driver: "rbd", Attributes: map[string]string{"clusterID": "a"}},
 			{Name: fmt.Sprintf("pv-b-%d", i), Driver: "rbd", Attributes: map[string]string{"clusterID": "b"}}, // another storage of the same driver
 			{Name: fmt.Sprintf("pv-nfs-%d", i)},
@@ -349,10 +350,10 @@ func TestStorageThatSomebodyGivesBack(t *testing.T) {
 	for name, give := range map[string]func(*world){
 		"by lifting it": func(w *world) { w.san.lift(w.san.fences[0].UID) },
 		"by another one": func(w *world) {
-			w.san.fences = append(w.san.fences, &networkFence{StorageFence: fencing.StorageFence{Name: "rook", UID: "rook", CIDRs: []string{"10.0.0.0/24"}}})
+			w.san.fences = append(w.san.fences, &networkFence{Fence: storage.Fence{Name: "rook", UID: "rook", CIDRs: []string{"10.0.0.0/24"}}})
 		},
 		"by another one, once the first was deleted": func(w *world) {
-			w.san.fences = []*networkFence{{StorageFence: fencing.StorageFence{Name: "rook", UID: "rook", CIDRs: []string{"10.0.0.2/32"}}}}
+			w.san.fences = []*networkFence{{Fence: storage.Fence{Name: "rook", UID: "rook", CIDRs: []string{"10.0.0.2/32"}}}}
 		},
 	} {
 		w := storageWorld(func(w *world) { w.machines[1].Pods[0].But = "its volume is not known" })
@@ -440,7 +441,7 @@ func TestStorageThatIsNotRevoked(t *testing.T) {
 		{"csi-addons fails", func(w *world) { w.san.answer = fails }, nil, "NetworkFence nf-1 failed: permission denied"},
 		{"csi-addons says nothing", func(w *world) { w.san.answer = nothing }, nil, `within 30s: it says "no result yet"`},
 		{"the policy does not accept it", func(w *world) { w.policies[0].Spec.Agents[0].Evidence = nil }, nil, "never gives evidence that the policy accepts from it: say evidence: [StorageRevoked]"},
-		{"never seen healthy", nil, func(w *world) { w.unnoted = true; w.book = fencing.Addresses{} }, "did not see it healthy by this boot"},
+		{"never seen healthy", nil, func(w *world) { w.unnoted = true; w.book = storage.Addresses{} }, "did not see it healthy by this boot"},
 		{"another node has the address", func(w *world) { w.machines[2].Addresses = append(w.machines[2].Addresses, "10.0.0.2") }, nil, "10.0.0.2/32, which is an address of node n2 as well"},
 		{"another node has it since", nil, func(w *world) { w.machines[3].Addresses = []string{"10.0.0.2"} }, "10.0.0.2/32, which is an address of node n3 as well"},
 		{"another node told it by this boot, among others", nil, func(w *world) {
@@ -617,136 +618,42 @@ func TestStorageOfANodeThatRuns(t *testing.T) {
 }
 
 // Addresses are noted with a sign of life, and of no other boot.
-func TestAddresses(t *testing.T) {
-	t.Parallel()
-	var book fencing.Addresses
-	n := fencing.Node{UID: "u", BootID: "b", Ready: true, Heard: true, Sign: "u/b//1", InternalIPs: []string{"10.0.0.1"}}
-	note := func(change func(*fencing.Node)) []string {
-		change(&n)
-		book.Note(&n)
-		return book.Of(&n)
-	}
-	if got := note(func(n *fencing.Node) { n.Heard = false }); got != nil {
-		t.Errorf("a node that was never heard of: %v", got)
-	}
-	if got := note(func(n *fencing.Node) { n.Heard = true }); !slices.Equal(got, []string{"10.0.0.1"}) {
-		t.Errorf("healthy: %v", got)
-	}
-	if got := note(func(n *fencing.Node) { n.InternalIPs = []string{"10.0.0.9"} }); !slices.Equal(got, []string{"10.0.0.1"}) {
-		t.Errorf("others wrote to it: %v", got)
-	}
-	if got := note(func(n *fencing.Node) { n.Sign, n.Ready = "u/b//2", false }); !slices.Equal(got, []string{"10.0.0.1"}) {
-		t.Errorf("not ready: %v", got)
-	}
-	if got := note(func(n *fencing.Node) { n.Ready, n.Silent = true, time.Minute }); !slices.Equal(got, []string{"10.0.0.1"}) {
-		t.Errorf("silent: %v", got)
-	}
-	if got := note(func(n *fencing.Node) { n.BootID, n.Sign = "c", "u/c//3" }); got != nil || book.Told(&n) != nil {
-		t.Errorf("of another boot: %v", got)
-	}
-	note(func(n *fencing.Node) { n.Silent, n.Sign, n.InternalIPs = 0, "u/c//4", []string{"10.0.0.2"} })
-	if got := note(func(n *fencing.Node) { n.Sign, n.InternalIPs = "u/c//5", []string{"10.0.0.1"} }); got != nil || !slices.Equal(book.Told(&n), []string{"10.0.0.1", "10.0.0.2"}) {
-		t.Errorf("of a boot that told two: %v, %v", got, book.Told(&n))
-	}
-}
-
-// What a driver takes for the same address overlaps with it, however it is written.
-func TestOverlap(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		a, b string
-		want bool
-	}{
-		{"10.0.0.1/32", "10.0.0.0/24", true},
-		{"10.0.0.1/32", "10.0.0.2/32", false},
-		{"10.0.0.1/32", "::ffff:10.0.0.1/128", true},
-		{"10.0.0.1/32", "::ffff:10.0.0.2/128", false},
-		{"10.0.0.1/32", "::ffff:10.0.0.0/120", true},
-		{"10.0.0.1/32", "::/0", true},
-		{"10.0.0.1/32", "fd00::1/128", false},
-		{"fd00::1/128", "fd00::/64", true},
-		{"10.0.0.1/32", "10.0.0.9", true},
-	} {
-		for _, got := range []bool{fencing.Overlap([]string{tt.a}, []string{tt.b}), fencing.Overlap([]string{tt.b}, []string{tt.a})} {
-			if got != tt.want {
-				t.Errorf("%s and %s: %v", tt.a, tt.b, got)
-			}
-		}
-	}
-}
-
-func TestNotAllowed(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		allowed, fenced []string
-		outside         string // the first
-	}{
-		{nil, []string{"10.0.0.1/32", "fd00::1/128"}, ""},
-		{[]string{"10.0.0.0/24"}, []string{"10.0.0.1/32", "10.0.0.255/32"}, ""},
-		{[]string{"10.0.0.0/24"}, []string{"10.0.0.1/32", "10.0.1.0/32"}, "10.0.1.0/32"},
-		{[]string{"10.0.0.0/24"}, []string{"fd00::1/128"}, "fd00::1/128"},
-		{[]string{"10.0.0.0/24", "fd00::/64"}, []string{"10.0.0.1/32", "fd00::1/128"}, ""},
-		{[]string{"10.0.0.0/25", "10.0.0.0/24", "10.0.0.128/25"}, []string{"10.0.0.1/32", "10.0.0.200/32"}, ""}, // overlapping
-		{[]string{"0.0.0.0/0"}, []string{"10.0.0.1/32"}, ""},
-		{[]string{"0.0.0.0/0"}, []string{"fd00::1/128"}, "fd00::1/128"},
-		{[]string{"::/0"}, []string{"fd00::1/128"}, ""},
-		{[]string{"::/0"}, []string{"10.0.0.1/32"}, "10.0.0.1/32"},
-		{[]string{"::ffff:10.0.0.0/120"}, []string{"10.0.0.1/32"}, ""},
-		{[]string{"::ffff:10.0.0.0/120"}, []string{"10.0.1.1/32"}, "10.0.1.1/32"},
-		{[]string{"::ffff:0.0.0.0/95"}, []string{"10.0.0.1/32"}, "10.0.0.1/32"},
-		{[]string{"10.0.0.0/24"}, []string{"::ffff:10.0.0.1/128"}, ""},
-		{[]string{"10.0.0.0/24"}, []string{"::ffff:10.0.1.1/128"}, "::ffff:10.0.1.1/128"},
-		{[]string{"10.0.0.1/32"}, []string{"10.0.0.0/24"}, "10.0.0.0/24"}, // more than the block
-		{[]string{"10.0.0.0/24"}, []string{"10.0.0.1"}, "10.0.0.1"},
-		{[]string{"10.0.0.1", "everything", ""}, []string{"10.0.0.1/32"}, "10.0.0.1/32"}, // what can't be read allows nothing
-		{[]string{"everything", "10.0.0.0/24"}, []string{"10.0.0.1/32"}, ""},
-	} {
-		got, want := fencing.NotAllowed(&v1alpha1.NetworkFenceAgent{AllowedCIDRs: tt.allowed}, tt.fenced), ""
-		if tt.outside != "" {
-			want = "may not fence " + tt.outside + ", which lies in none of its allowedCIDRs (" + strings.Join(tt.allowed, ", ") + ")"
-		}
-		if got != want {
-			t.Errorf("%q by %q: %q, want %q", tt.fenced, tt.allowed, got, want)
-		}
-	}
-}
-
 func TestLifts(t *testing.T) {
 	t.Parallel()
 	boot := v1alpha1.BootReference{Name: "n1", UID: "u", BootID: "b"}
 	const uuid, unset = "12345678-1234-1234-1234-000000000001", "03000200-0400-0500-0006-000700080009"
-	ours := fencing.StorageFence{Name: "ours", UID: "1", CIDRs: []string{"10.0.0.1/32"}, Fenced: true, Boot: &boot, SystemUUID: uuid}
+	ours := storage.Fence{Name: "ours", UID: "1", CIDRs: []string{"10.0.0.1/32"}, Fenced: true, Boot: &boot, SystemUUID: uuid}
 	anew := fencing.Node{Name: "n1", UID: "u", BootID: "c", SystemUUID: uuid, Live: true, Ready: true}
 	with := func(n fencing.Node, change func(*fencing.Node)) []fencing.Node { change(&n); return []fencing.Node{n} }
 	silent := with(anew, func(n *fencing.Node) { n.BootID, n.Ready = "b", false })
 	for _, tt := range []struct {
 		name   string
 		nodes  []fencing.Node
-		fences []fencing.StorageFence
+		fences []storage.Fence
 		want   string
 		waits  string
 	}{
-		{"another boot", []fencing.Node{anew}, []fencing.StorageFence{ours}, "[lift NetworkFence ours]", ""},
-		{"not ready", with(anew, func(n *fencing.Node) { n.Ready = false }), []fencing.StorageFence{ours}, "[]", "so that it may still run"},
-		{"not read live", with(anew, func(n *fencing.Node) { n.Live = false }), []fencing.StorageFence{ours}, "[]", "so that it may still run"},
-		{"the same boot", with(anew, func(n *fencing.Node) { n.BootID = "b" }), []fencing.StorageFence{ours}, "[]", "Reboot it"},
-		{"another machine has taken the Node", with(anew, func(n *fencing.Node) { n.SystemUUID = "12345678-1234-1234-1234-000000000009" }), []fencing.StorageFence{ours}, "[]", "so that it may still run"},
-		{"another machine of the same make has taken the Node, whose UUID tells nothing", with(anew, func(n *fencing.Node) { n.SystemUUID = unset }), []fencing.StorageFence{{Name: "ours", UID: "1", CIDRs: ours.CIDRs, Fenced: true, Boot: &boot, SystemUUID: unset}}, "[]", "so that it may still run"},
-		{"of neither is a UUID known", with(anew, func(n *fencing.Node) { n.SystemUUID = "" }), []fencing.StorageFence{{Name: "ours", UID: "1", CIDRs: ours.CIDRs, Fenced: true, Boot: &boot}}, "[]", "so that it may still run"},
-		{"its Node was deleted, and made anew by another boot", with(anew, func(n *fencing.Node) { n.UID = "v" }), []fencing.StorageFence{ours}, "[lift NetworkFence ours]", ""},
-		{"its Node was deleted, and a clone is ready, or a kubelet that says so", with(anew, func(n *fencing.Node) { n.Name, n.UID = "n9", "v" }), []fencing.StorageFence{ours}, "[]", "so that it may still run"},
-		{"another Node claims to be the machine, while the boot is heard of", []fencing.Node{{Name: "n1", UID: "u", BootID: "b", Ready: true}, with(anew, func(n *fencing.Node) { n.Name, n.UID = "n9", "v" })[0]}, []fencing.StorageFence{ours}, "[]", "Reboot it"},
-		{"the Node is gone", nil, []fencing.StorageFence{ours}, "[]", "so that it may still run"},
-		{"somebody else's", []fencing.Node{anew}, []fencing.StorageFence{{Name: "rook", Fenced: true, CIDRs: ours.CIDRs}}, "[]", ""},
-		{"somebody else fences it, too", []fencing.Node{anew}, []fencing.StorageFence{ours, {Name: "rook", Fenced: true, CIDRs: []string{"10.0.0.0/24"}}}, "[]", "NetworkFence rook fences the same address"},
-		{"lifted, which is not done", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", "csi-addons does not say that this was done"},
-		{"being deleted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Fenced: true, Deleting: true}}, "[]", "csi-addons forgets it and gives nothing back"},
-		{"lifted by hand, which is not done", nil, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", "csi-addons does not say that this was done"},
-		{"lifted by hand", nil, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true}}, "[]", "was lifted by hand, and is still there"},
-		{"lifted, and being deleted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true, Deleting: true}}, "[]", ""},
-		{"silent", silent, []fencing.StorageFence{ours}, "[]", ""},
-		{"silent, and another node has got its address", append(silent, fencing.Node{Name: "n9", UID: "v", BootID: "d", Ready: true, Addresses: []string{"10.0.0.1"}}), []fencing.StorageFence{ours}, "[]", "keeps node n9 from the storage, which has got the address 10.0.0.1/32 of node n1 since"},
-		{"lifted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true}}, "[delete NetworkFence ours, which is lifted]", ""},
+		{"another boot", []fencing.Node{anew}, []storage.Fence{ours}, "[lift NetworkFence ours]", ""},
+		{"not ready", with(anew, func(n *fencing.Node) { n.Ready = false }), []storage.Fence{ours}, "[]", "so that it may still run"},
+		{"not read live", with(anew, func(n *fencing.Node) { n.Live = false }), []storage.Fence{ours}, "[]", "so that it may still run"},
+		{"the same boot", with(anew, func(n *fencing.Node) { n.BootID = "b" }), []storage.Fence{ours}, "[]", "Reboot it"},
+		{"another machine has taken the Node", with(anew, func(n *fencing.Node) { n.SystemUUID = "12345678-1234-1234-1234-000000000009" }), []storage.Fence{ours}, "[]", "so that it may still run"},
+		{"another machine of the same make has taken the Node, whose UUID tells nothing", with(anew, func(n *fencing.Node) { n.SystemUUID = unset }), []storage.Fence{{Name: "ours", UID: "1", CIDRs: ours.CIDRs, Fenced: true, Boot: &boot, SystemUUID: unset}}, "[]", "so that it may still run"},
+		{"of neither is a UUID known", with(anew, func(n *fencing.Node) { n.SystemUUID = "" }), []storage.Fence{{Name: "ours", UID: "1", CIDRs: ours.CIDRs, Fenced: true, Boot: &boot}}, "[]", "so that it may still run"},
+		{"its Node was deleted, and made anew by another boot", with(anew, func(n *fencing.Node) { n.UID = "v" }), []storage.Fence{ours}, "[lift NetworkFence ours]", ""},
+		{"its Node was deleted, and a clone is ready, or a kubelet that says so", with(anew, func(n *fencing.Node) { n.Name, n.UID = "n9", "v" }), []storage.Fence{ours}, "[]", "so that it may still run"},
+		{"another Node claims to be the machine, while the boot is heard of", []fencing.Node{{Name: "n1", UID: "u", BootID: "b", Ready: true}, with(anew, func(n *fencing.Node) { n.Name, n.UID = "n9", "v" })[0]}, []storage.Fence{ours}, "[]", "Reboot it"},
+		{"the Node is gone", nil, []storage.Fence{ours}, "[]", "so that it may still run"},
+		{"somebody else's", []fencing.Node{anew}, []storage.Fence{{Name: "rook", Fenced: true, CIDRs: ours.CIDRs}}, "[]", ""},
+		{"somebody else fences it, too", []fencing.Node{anew}, []storage.Fence{ours, {Name: "rook", Fenced: true, CIDRs: []string{"10.0.0.0/24"}}}, "[]", "NetworkFence rook fences the same address"},
+		{"lifted, which is not done", []fencing.Node{anew}, []storage.Fence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", "csi-addons does not say that this was done"},
+		{"being deleted", []fencing.Node{anew}, []storage.Fence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Fenced: true, Deleting: true}}, "[]", "csi-addons forgets it and gives nothing back"},
+		{"lifted by hand, which is not done", nil, []storage.Fence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", "csi-addons does not say that this was done"},
+		{"lifted by hand", nil, []storage.Fence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true}}, "[]", "was lifted by hand, and is still there"},
+		{"lifted, and being deleted", []fencing.Node{anew}, []storage.Fence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true, Deleting: true}}, "[]", ""},
+		{"silent", silent, []storage.Fence{ours}, "[]", ""},
+		{"silent, and another node has got its address", append(silent, fencing.Node{Name: "n9", UID: "v", BootID: "d", Ready: true, Addresses: []string{"10.0.0.1"}}), []storage.Fence{ours}, "[]", "keeps node n9 from the storage, which has got the address 10.0.0.1/32 of node n1 since"},
+		{"lifted", []fencing.Node{anew}, []storage.Fence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true}}, "[delete NetworkFence ours, which is lifted]", ""},
 	} {
 		lifts, waiting := fencing.Lifts(fencing.Facts{Known: fencing.Known{Nodes: true, Storage: true}, Nodes: tt.nodes, StorageFences: tt.fences})
 		if got := fmt.Sprint(lifts); got != tt.want {
@@ -772,23 +679,23 @@ func TestUnlifted(t *testing.T) {
 		Fences: []v1alpha1.Fence{fence("goes on", v1alpha1.FenceReleased), fence("over", v1alpha1.FenceOver), fence("again", v1alpha1.FenceOver), fence("again", v1alpha1.FenceWaiting)},
 	}
 	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
-	type counted struct{ open, over fencing.StillFenced }
+	type counted struct{ open, over storage.Unlifted }
 	for _, tt := range []struct {
 		name   string
-		fences []fencing.StorageFence
+		fences []storage.Fence
 		want   counted
 	}{
 		{"none", nil, counted{}},
-		{"of an incident that goes on", []fencing.StorageFence{{Boot: boot("goes on"), Fenced: true, Created: at(3)}}, counted{open: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
-		{"of one that is over", []fencing.StorageFence{{Boot: boot("over"), Fenced: true, Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
-		{"of a boot that fell silent again", []fencing.StorageFence{{Boot: boot("again"), Fenced: true, Created: at(3)}}, counted{open: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
-		{"whose Fence was deleted", []fencing.StorageFence{{Boot: boot("deleted"), Fenced: true, Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
-		{"being deleted", []fencing.StorageFence{{Boot: boot("over"), Fenced: true, Deleting: true, Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
-		{"which csi-addons has not lifted", []fencing.StorageFence{{Boot: boot("over"), Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
-		{"lifted", []fencing.StorageFence{{Boot: boot("over"), Lifted: true, Created: at(3)}}, counted{}},
-		{"somebody else's", []fencing.StorageFence{{Fenced: true, Created: at(3)}}, counted{}},
-		{"several", []fencing.StorageFence{{Boot: boot("over"), Fenced: true, Created: at(3)}, {Boot: boot("gone"), Fenced: true, Created: at(1)}, {Boot: boot("over"), Fenced: true, Created: at(2)}},
-			counted{over: fencing.StillFenced{NetworkFences: 3, Since: at(1)}}},
+		{"of an incident that goes on", []storage.Fence{{Boot: boot("goes on"), Fenced: true, Created: at(3)}}, counted{open: storage.Unlifted{NetworkFences: 1, Since: at(3)}}},
+		{"of one that is over", []storage.Fence{{Boot: boot("over"), Fenced: true, Created: at(3)}}, counted{over: storage.Unlifted{NetworkFences: 1, Since: at(3)}}},
+		{"of a boot that fell silent again", []storage.Fence{{Boot: boot("again"), Fenced: true, Created: at(3)}}, counted{open: storage.Unlifted{NetworkFences: 1, Since: at(3)}}},
+		{"whose Fence was deleted", []storage.Fence{{Boot: boot("deleted"), Fenced: true, Created: at(3)}}, counted{over: storage.Unlifted{NetworkFences: 1, Since: at(3)}}},
+		{"being deleted", []storage.Fence{{Boot: boot("over"), Fenced: true, Deleting: true, Created: at(3)}}, counted{over: storage.Unlifted{NetworkFences: 1, Since: at(3)}}},
+		{"which csi-addons has not lifted", []storage.Fence{{Boot: boot("over"), Created: at(3)}}, counted{over: storage.Unlifted{NetworkFences: 1, Since: at(3)}}},
+		{"lifted", []storage.Fence{{Boot: boot("over"), Lifted: true, Created: at(3)}}, counted{}},
+		{"somebody else's", []storage.Fence{{Fenced: true, Created: at(3)}}, counted{}},
+		{"several", []storage.Fence{{Boot: boot("over"), Fenced: true, Created: at(3)}, {Boot: boot("gone"), Fenced: true, Created: at(1)}, {Boot: boot("over"), Fenced: true, Created: at(2)}},
+			counted{over: storage.Unlifted{NetworkFences: 3, Since: at(1)}}},
 	} {
 		facts.StorageFences = tt.fences
 		open, over, known := fencing.Unlifted(facts)

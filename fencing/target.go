@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 // FenceName is the name of the Fence for a node's present silence: by its name, and its last sign of life.
@@ -176,7 +177,7 @@ func stillThat(a *v1alpha1.FenceTargetAgent, node string, f *Facts) string {
 	}
 	why := sharedAddress(a.Storage.CIDRs, node, f) // an address that another machine has got since
 	if x := f.Agents[i].Spec.NetworkFence; why == "" && x != nil {
-		why = NotAllowed(x, a.Storage.CIDRs) // by what it says now
+		why = storage.NotAllowed(x, a.Storage.CIDRs) // by what it says now
 	}
 	if why != "" {
 		return "FenceAgent " + a.Name + " " + why

@@ -39,25 +39,6 @@ func TestSameUUID(t *testing.T) {
 	}
 }
 
-func TestHeardSince(t *testing.T) {
-	t.Parallel()
-	const sign = "uid/boot/2026-11-20T12:00:00Z/2026-11-20T12:00:05.000000Z"
-	for now, heard := range map[string]bool{
-		sign: false,
-		"uid/boot/2026-11-20T12:00:00Z/2026-11-20T12:00:15.000000Z":   true,
-		"uid/boot/2026-11-20T12:05:00Z/2026-11-20T12:00:05.000000Z":   true,
-		"uid/boot/2026-11-20T12:00:00Z/2026-11-20T11:00:05.000000Z":   true,  // its clock was set back
-		"other/boot/2026-11-20T12:00:00Z/2026-11-20T12:00:05.000000Z": true,  // its Node was recreated
-		"uid/boot/2026-11-20T12:00:00Z/":                              false, // its Lease was deleted
-		"uid/boot//":                                                  false,
-		"":                                                            true,
-	} {
-		if got := heardSince(sign, now); got != heard {
-			t.Errorf("%q: %v", now, got)
-		}
-	}
-}
-
 func TestSameMachine(t *testing.T) {
 	const (
 		id      = "00112233-4455-6677-8899-aabbccddeeff"

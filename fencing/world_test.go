@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/storage"
 	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
@@ -68,7 +69,7 @@ type world struct {
 	twins    bool // n1 says that it is n2's machine
 
 	silence  fencing.Silence
-	book     fencing.Addresses
+	book     storage.Addresses
 	unnoted  bool // nothing is noted in it
 	san      san
 	storms   map[string]time.Duration
@@ -214,10 +215,11 @@ func (w *world) facts() fencing.Facts {
 		n := m.Node
 		n.Silent, n.Heard = w.silence.Of(m.UID, f.Now.Led)
 		n.Live = !w.cached
-		if !w.unnoted {
-			w.book.Note(&n)
+		if s, healthy := n.Sighting(); healthy && !w.unnoted {
+			w.book.Note(s)
 		}
-		n.Recorded, n.Told, n.VolumesKnown = w.book.Of(&n), w.book.Told(&n), !w.san.unread
+		n.Recorded, n.Told = w.book.Of(n.UID, n.BootID)
+		n.VolumesKnown = !w.san.unread
 		f.Nodes = append(f.Nodes, n)
 	}
 	w.san.facts(&f)

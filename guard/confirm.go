@@ -58,6 +58,23 @@ func ConfirmOff(n *corev1.Node, lease *coordinationv1.Lease) string {
 	return strings.Join([]string{string(n.UID), n.Status.NodeInfo.BootID, heartbeat, renewed}, "/")
 }
 
+// HeardSince reports whether a value of ConfirmOff shows a heartbeat that an earlier value does not. A part that is missing now shows nothing: somebody may have deleted the Lease.
+func HeardSince(before, now string) bool {
+	if before == now {
+		return false
+	}
+	was, is := strings.Split(before, "/"), strings.Split(now, "/")
+	if len(was) != len(is) {
+		return true
+	}
+	for i := range is {
+		if is[i] != "" && is[i] != was[i] {
+			return true
+		}
+	}
+	return false
+}
+
 // confirmed allows a force delete that was confirmed for this very pod. A confirmation is not used up, since a single force delete is reviewed two or three times,
 // by any replica.
 func confirmed(req Request, facts Facts) *Decision {

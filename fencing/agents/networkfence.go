@@ -19,6 +19,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 // csi-addons' kinds (kubernetes-csi-addons v0.14.0, api/csiaddons/v1alpha1). Of its module, which needs a hundred others, these few fields are all that is used.
@@ -104,19 +105,19 @@ func listFences(ctx context.Context, live client.Reader) ([]*networkFence, error
 }
 
 // ListStorage lists csi-addons' classes, by their names, and all NetworkFences.
-func ListStorage(ctx context.Context, live client.Reader) (map[string]fencing.Class, []fencing.StorageFence, error) {
+func ListStorage(ctx context.Context, live client.Reader) (map[string]storage.Class, []storage.Fence, error) {
 	objects, err := list(ctx, live, kindNetworkFenceClass)
 	if err != nil {
 		return nil, nil, err
 	}
-	classes := make(map[string]fencing.Class, len(objects))
+	classes := make(map[string]storage.Class, len(objects))
 	for i := range objects {
 		driver, _, _ := unstructured.NestedString(objects[i].Object, "spec", "provisioner")
 		parameters, _, err := unstructured.NestedStringMap(objects[i].Object, "spec", "parameters")
 		if driver == "" || err != nil {
 			continue // it counts as one that does not exist
 		}
-		class := fencing.Class{UID: objects[i].GetUID(), Driver: driver, Parameters: map[string]string{}}
+		class := storage.Class{UID: objects[i].GetUID(), Driver: driver, Parameters: map[string]string{}}
 		for key, value := range parameters {
 			if !strings.HasPrefix(key, ownParameters) {
 				class.Parameters[key] = value
@@ -128,9 +129,9 @@ func ListStorage(ctx context.Context, live client.Reader) (map[string]fencing.Cl
 	if err != nil {
 		return nil, nil, err
 	}
-	all := make([]fencing.StorageFence, len(fences))
+	all := make([]storage.Fence, len(fences))
 	for i, x := range fences {
-		s := fencing.StorageFence{
+		s := storage.Fence{
 			Name: x.Name, UID: x.UID, CIDRs: x.Spec.CIDRs, Fenced: x.Spec.State != stateUnfenced, Deleting: x.DeletionTimestamp != nil, Created: x.CreationTimestamp.Time,
 			SystemUUID: x.Annotations[annotationSystemUUID],
 		}
@@ -155,30 +156,30 @@ type Storage struct {
 	Target v1alpha1.FenceTargetAgent
 }
 
-// storage has csi-addons take a node's storage away, by a NetworkFence that says what was frozen when the fence was decided.
-type storage struct{ Storage }
+// storageAgent has csi-addons take a node's storage away, by a NetworkFence that says what was frozen when the fence was decided.
+type storageAgent struct{ Storage }
 
-func newNetworkFence(x *v1alpha1.NetworkFenceAgent, s Storage) (*storage, error) {
+func newNetworkFence(x *v1alpha1.NetworkFenceAgent, s Storage) (*storageAgent, error) {
 	switch {
 	case s.Fence == nil || s.Fence.Status.Target == nil || s.Target.Storage == nil || s.Live == nil || s.Client == nil:
 		return nil, errors.New("it is called without an incident, of which alone it knows the addresses")
 	case len(s.Target.Storage.CIDRs) == 0:
 		return nil, errors.New("the incident has no addresses")
 	}
-	if why := fencing.NotAllowed(x, s.Target.Storage.CIDRs); why != "" { // edited since the round began
+	if why := storage.NotAllowed(x, s.Target.Storage.CIDRs); why != "" { // edited since the round began
 		return nil, errors.New(why)
 	}
-	return &storage{s}, nil
+	return &storageAgent{s}, nil
 }
 
 // name is that of the incident and the agent: a fencer that was restarted finds what the one before made.
-func (s *storage) name() string {
+func (s *storageAgent) name() string {
 	sum := sha256.Sum256([]byte(string(s.Fence.UID) + "/" + string(s.Target.UID)))
 	return fmt.Sprintf("%s-%x", strings.TrimRight(s.Fence.Name[:min(len(s.Fence.Name), 220)], "-."), sum[:6])
 }
 
 // Off makes the NetworkFence, if it is not there.
-func (s *storage) Off(ctx context.Context, _ v1alpha1.FenceMachine) error {
+func (s *storageAgent) Off(ctx context.Context, _ v1alpha1.FenceMachine) error {
 	switch x, err := s.get(ctx); {
 	case err != nil:
 		return err
@@ -208,7 +209,7 @@ func (s *storage) Off(ctx context.Context, _ v1alpha1.FenceMachine) error {
 }
 
 // Power reads what became of it. PowerOn is that nobody has ordered anything.
-func (s *storage) Power(ctx context.Context, _ v1alpha1.FenceMachine) (fencing.Reading, error) {
+func (s *storageAgent) Power(ctx context.Context, _ v1alpha1.FenceMachine) (fencing.Reading, error) {
 	x, err := s.get(ctx)
 	switch {
 	case err != nil:
@@ -234,7 +235,7 @@ func (s *storage) Power(ctx context.Context, _ v1alpha1.FenceMachine) (fencing.R
 }
 
 // get reads the incident's NetworkFence; nil: there is none.
-func (s *storage) get(ctx context.Context) (*networkFence, error) {
+func (s *storageAgent) get(ctx context.Context) (*networkFence, error) {
 	o := newObject(kindNetworkFence)
 	switch err := s.Live.Get(ctx, types.NamespacedName{Name: s.name()}, o); {
 	case apierrors.IsNotFound(err):
@@ -247,7 +248,7 @@ func (s *storage) get(ctx context.Context) (*networkFence, error) {
 
 // right says what is wrong with a NetworkFence of the incident's name. It must be as it was made: its result does not say of which generation it is, so that one whose spec was ever
 // changed proves nothing, whatever it says now.
-func (s *storage) right(x *networkFence) error {
+func (s *storageAgent) right(x *networkFence) error {
 	var wrong string
 	switch {
 	case x.Labels[labelFence] != string(s.Fence.UID) || x.boot() != s.Fence.Spec.Node || x.Annotations[annotationSystemUUID] != s.Fence.Status.Target.SystemUUID: // by these it is lifted
@@ -267,13 +268,13 @@ func (s *storage) right(x *networkFence) error {
 }
 
 // contradicted says which other NetworkFence gives an address back, or did and is still there: csi-addons does that again whenever it starts.
-func (s *storage) contradicted(ctx context.Context) error {
+func (s *storageAgent) contradicted(ctx context.Context) error {
 	all, err := listFences(ctx, s.Live)
 	if err != nil {
 		return err
 	}
 	for _, x := range all {
-		if x.Name != s.name() && x.Spec.State == stateUnfenced && fencing.Overlap(x.Spec.CIDRs, s.Target.Storage.CIDRs) {
+		if x.Name != s.name() && x.Spec.State == stateUnfenced && storage.Overlap(x.Spec.CIDRs, s.Target.Storage.CIDRs) {
 			return fmt.Errorf("NetworkFence %s says Unfenced for the same address: what is fenced by another one may be undone by it. Delete it, once it is done", x.Name)
 		}
 	}

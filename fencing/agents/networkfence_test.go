@@ -15,6 +15,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/fencing/agents"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 var csiAddons = schema.GroupVersion{Group: "csiaddons.openshift.io", Version: "v1alpha1"}
@@ -206,7 +207,7 @@ func TestListStorage(t *testing.T) {
 	if err := b.agent.Off(t.Context(), v1alpha1.FenceMachine{}); err != nil {
 		t.Fatal(err)
 	}
-	ours := func() fencing.StorageFence {
+	ours := func() storage.Fence {
 		t.Helper()
 		classes, all, err := agents.ListStorage(t.Context(), b.Client)
 		if err != nil || len(all) != 2 || len(classes) != 1 || classes["ceph"].Driver != "rbd" || len(classes["ceph"].Parameters) != 1 || classes["ceph"].Parameters["clusterID"] != "a" || classes["ceph"].UID != class.GetUID() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 // Metrics of the fencer. A nil *Metrics counts nothing.
@@ -52,7 +53,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		m.fences.WithLabelValues(string(phase))
 	}
 	for _, incident := range incidents {
-		m.still(incident, fencing.StillFenced{})
+		m.still(incident, storage.Unlifted{})
 	}
 	m.alarms.WithLabelValues("FenceReceiptVoid")
 	for _, result := range []string{"ok", "failed"} {
@@ -96,7 +97,7 @@ func (m *Metrics) round(facts fencing.Facts) {
 	}
 }
 
-func (m *Metrics) still(incident string, fenced fencing.StillFenced) {
+func (m *Metrics) still(incident string, fenced storage.Unlifted) {
 	m.unlifted.WithLabelValues(incident).Set(float64(fenced.NetworkFences))
 	since := 0.
 	if !fenced.Since.IsZero() {
@@ -115,7 +116,7 @@ func (m *Metrics) reset() {
 		m.fences.WithLabelValues(string(phase)).Set(0)
 	}
 	for _, incident := range incidents {
-		m.still(incident, fencing.StillFenced{})
+		m.still(incident, storage.Unlifted{})
 	}
 }
 

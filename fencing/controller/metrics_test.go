@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 // What stays fenced is told by the leader, as it was listed last, and by no other replica.
@@ -33,7 +34,7 @@ func TestNetworkFencesAreCounted(t *testing.T) {
 	}
 	facts := fencing.Facts{Known: fencing.Known{Fences: true, Storage: true}}
 	facts.Fences = []v1alpha1.Fence{{Spec: v1alpha1.FenceSpec{Node: *boot("b2")}, Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceReleased}}}
-	facts.StorageFences = []fencing.StorageFence{{Boot: boot("b1"), Fenced: true, Created: at}, {Boot: boot("b2"), Fenced: true, Created: later}}
+	facts.StorageFences = []storage.Fence{{Boot: boot("b1"), Fenced: true, Created: at}, {Boot: boot("b2"), Fenced: true, Created: later}}
 	m.round(facts)
 	want("a round", counted{1, later.Unix(), 1, at.Unix()})
 	m.round(fencing.Facts{})

@@ -19,6 +19,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/fencing/agents"
+	"github.com/podgrace/podgrace/fencing/storage"
 )
 
 // lookEvery is how often a replica looks which addresses nodes have: as often as they renew their Leases, and oftener than Silence.Tick wants it.
@@ -35,7 +36,7 @@ type AddressBook struct {
 	Clock clock.WithTicker
 
 	mu        sync.Mutex
-	addresses fencing.Addresses
+	addresses storage.Addresses
 	silence   fencing.Silence
 }
 
@@ -76,14 +77,18 @@ func (b *AddressBook) look(ctx context.Context, now time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.silence.Tick(now)
+	there := make(map[types.UID]bool, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
+		there[n.UID] = true
 		b.silence.Hear(n.UID, n.Sign, now)
 		n.Silent, n.Heard = b.silence.Of(n.UID, now)
-		b.addresses.Note(n)
+		if s, healthy := n.Sighting(); healthy {
+			b.addresses.Note(s)
+		}
 	}
 	b.silence.Keep(nodes)
-	b.addresses.Keep(nodes)
+	b.addresses.Keep(there)
 	return nil
 }
 
@@ -94,7 +99,7 @@ func (b *AddressBook) fill(n *fencing.Node) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n.Recorded, n.Told = b.addresses.Of(n), b.addresses.Told(n)
+	n.Recorded, n.Told = b.addresses.Of(n.UID, n.BootID)
 }
 
 func byAddress(all []v1alpha1.FenceAgent) bool {
@@ -163,7 +168,7 @@ func decidingStorage(facts *fencing.Facts) map[string]bool {
 
 // volumes are the PersistentVolumes of these names, the first of them where there are too many: those that are attached come before those of claims, which whoever may create pods and
 // claims can name as many of as they like. With an error they are not all that could be revoked.
-func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing.Volume, err error) {
+func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []storage.Volume, err error) {
 	looked := make(map[string]bool, len(names))
 	for _, name := range names {
 		if looked[name] || len(looked) >= volumesANode {
@@ -177,7 +182,7 @@ func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing
 		case err != nil:
 			return volumes, fmt.Errorf("read PersistentVolume %s: %w", name, err)
 		}
-		v := fencing.Volume{Name: name}
+		v := storage.Volume{Name: name}
 		if csi := pv.Spec.CSI; csi != nil {
 			v.Driver, v.Attributes = csi.Driver, csi.VolumeAttributes
 		}
