@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/chaos/plan"
@@ -100,72 +99,6 @@ func TestRecording(t *testing.T) {
 	}
 	if got, want := r.leaders(), map[string]int{"podgrace-webhook": 2, "podgrace-fencer": 0, "podgrace-volumelock": 0}; !maps.Equal(got, want) {
 		t.Errorf("these lead: %v, want %v", got, want)
-	}
-}
-
-// The time in which no alert may fire begins once each program has a leader, although all else was well before.
-func TestCalmAwaitsLeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := scripted()
-		l.recorded = newRecording(nil)
-		tell := func(metrics string, times int) {
-			for range times {
-				if err := l.recorded.add(time.Now(), []target{targetA(metricsOfA), {"podgrace-fencer", "fencer 0", metrics}}); err != nil {
-					t.Error(err)
-				}
-				synctest.Wait()
-			}
-		}
-		tell("", 20)
-		at := 0
-		go func() { at = l.awaitLeaders(t.Context()) }()
-		synctest.Wait()
-		tell("", 5)
-		if at != 0 {
-			t.Errorf("it is calm from tick %d on, and no fencer leads", at)
-		}
-		tell("leader_election_master_status{name=\"podgrace-fencer\"} 1\n", 1)
-		if found := l.found(); at != 26 || len(found) > 0 {
-			t.Errorf("it is calm from tick %d on: %q", at, found)
-		}
-		if got := calms(l.recorded.busy, 60); !slices.Equal(got, []span{{0, 19}, {26 + memory, 59}}) {
-			t.Errorf("these ticks are calm: %v", got)
-		}
-		tell("", 1)
-		go l.awaitLeaders(t.Context())
-		time.Sleep(wellWithin + time.Second) // by the bubble's clock
-		tell("", 1)
-		if found := l.found(); len(found) != 1 || !strings.Contains(found[0], "of podgrace-fencer no replica leads") {
-			t.Errorf("nobody tells that no fencer leads: %q", found)
-		}
-	})
-}
-
-// A certificate that has half of its life has half of the default life for the rules, by their clock; of all else a second is a minute, and what is no time stays what it is.
-func TestScaled(t *testing.T) {
-	r, now := newRecording(nil), time.Now()
-	r.ticks = 10
-	half := float64(now.Add(leafLife/2).UnixMilli()) / 1000
-	if got, want := r.scaled(certificateEnds, half, now), 600+3.5*86400; math.Abs(got-want) > 60 {
-		t.Errorf("it ends at %.0f s, want %.0f", got, want)
-	}
-	const waits = "podgrace_volumelock_oldest_waiting_attachment_timestamp_seconds"
-	if got := r.scaled(waits, float64(now.Add(-4*time.Second).UnixMilli())/1000, now); got != 360 {
-		t.Errorf("what waits for 4 s at the 10th tick waits since %.0f s", got)
-	}
-	if got := r.scaled(waits, 0, now); got != 0 {
-		t.Errorf("nothing waits, since %.0f s", got)
-	}
-	if got := r.scaled("podgrace_webhook_ready", 1, now); got != 1 {
-		t.Errorf("what is no time: %g", got)
-	}
-}
-
-func TestNotation(t *testing.T) {
-	for want, values := range map[string][]string{"": nil, "1": {"1"}, "1x2 2": {"1", "1", "1", "2"}, "_ 1 stale _x2": {"_", "1", "stale", "_", "_"}} {
-		if got := notation(values); got != want {
-			t.Errorf("%q: %q, want %q", values, got, want)
-		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -35,40 +34,6 @@ func (k *bootedKubelet) Reboot()                       { k.boots++ }
 func (k *bootedKubelet) Restart(context.Context) error { return nil }
 func (k *bootedKubelet) SetSilent(is bool)             { k.silent = is }
 func (k *bootedKubelet) SetHung(bool)                  {}
-
-// Whatever its manner, a BMC says Off only of a machine that is off, whose volumes nobody has mounted, and after some orders it is; the next boot is on, also if an old order comes late.
-func TestManners(t *testing.T) {
-	for _, how := range manners {
-		t.Run(string(how), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				storage, k := volumelock.NewWitness(), &bootedKubelet{}
-				m := newMachine("machine-0", "", k, storage, t.Errorf)
-				storage.Mounted("machine-0", "v")
-				m.ask("boot-0")
-				m.behave(how)
-				said := ""
-				for range 3 {
-					_ = answered(m.order)
-					for range 10 {
-						_ = answered(func() error { m.answer(nil, nil); return nil })
-						if said = m.tell(); said == "Off" && (!m.isOff() || len(storage.Writers("v")) > 0) {
-							t.Fatal("it says that it is off")
-						}
-						time.Sleep(time.Second)
-					}
-				}
-				if said != "Off" || !k.silent {
-					t.Errorf("after three orders it says %q; cut off: %t", said, k.silent)
-				}
-				m.powerOn()
-				m.powerOff("boot-0")
-				if m.isOff() || k.silent || m.tell() != "On" {
-					t.Error("the next boot is off")
-				}
-			})
-		})
-	}
-}
 
 // answered calls what may end a connection.
 func answered(call func() error) (err error) {

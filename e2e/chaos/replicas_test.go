@@ -108,25 +108,3 @@ func TestReplicaEnded(t *testing.T) {
 		t.Errorf("one that was ready: %q", found)
 	}
 }
-
-func TestRecovered(t *testing.T) {
-	const none = "# TYPE controller_runtime_webhook_panics_total counter\ncontroller_runtime_webhook_panics_total 0\n"
-	for text, want := range map[string]float64{
-		none: 0,
-		none + "controller_runtime_reconcile_panics_total{controller=\"a\"} 1\ncontroller_runtime_reconcile_panics_total{controller=\"b\"} 2\n": 3,
-		"controller_runtime_webhook_panics_total 4\n": 4,
-	} {
-		if got, err := recovered(text); err != nil || got != want {
-			t.Errorf("%q: %g, %v", text, got, err)
-		}
-	}
-	if _, err := recovered("controller_runtime_active_workers 1\n"); err == nil {
-		t.Error("nobody notices that the metric is not there")
-	}
-	if n := panickedSince([]sample{{panics: 1}}); n != 1 {
-		t.Errorf("in the first calm: %g", n)
-	}
-	if n := panickedSince([]sample{{panics: 1}, {panics: 1}}); n != 0 {
-		t.Errorf("what was told of already counts: %g", n)
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -26,45 +24,6 @@ func TestNetworkConfigKeepsPodsInside(t *testing.T) {
 	}
 	if p := config.Plugins[0]; p.IsGateway || p.IPMasq || len(p.IPAM.Routes) != 0 {
 		t.Errorf("pods have a way out: %s", text)
-	}
-}
-
-func TestContainerdConfigIsOurOwn(t *testing.T) {
-	config := containerdConfig("native")
-	if !strings.Contains(config, `snapshotter = "native"`) {
-		t.Error("another snapshotter")
-	}
-	for _, path := range []string{"/run/containerd", "/var/lib/containerd", "/etc/"} {
-		if strings.Contains(config, path) {
-			t.Errorf("the host's %s is in %s", path, config)
-		}
-	}
-}
-
-// A container is not taken for dead because the machine is busy when containerd is started again.
-func TestContainerdWaitsForShims(t *testing.T) {
-	_, rest, _ := strings.Cut(containerdConfig("native"), "\n[timeouts]\n")
-	timeouts, _, _ := strings.Cut(rest, "\n[")
-	for _, want := range []string{`"io.containerd.timeout.shim.load" = "2m"`, `"io.containerd.timeout.shim.cleanup" = "1m"`, `"io.containerd.timeout.shim.shutdown" = "1m"`, `"io.containerd.timeout.task.state" = "1m"`} {
-		if !strings.Contains(timeouts, want) {
-			t.Errorf("%s is not in %q", want, timeouts)
-		}
-	}
-}
-
-func TestNodeProcesses(t *testing.T) {
-	proc := fakeProc(t, map[string][2]string{
-		"1": {"/sbin/init", "0::/\n"},
-		"2": {"/usr/bin/containerd-shim-runc-v2\x00-address\x00" + nodeSocket, "0::/\n"},
-		"3": {"/usr/bin/containerd-shim-runc-v2\x00-address\x00/run/containerd/containerd.sock", "0::/\n"},
-		"4": {"/program", "2:memory:/podgrace/kubepods/podx/c\n"},
-		"5": {"", "0::/podgrace\n"}, // reaped by nobody yet
-		"6": {"grep\x00" + nodeSocket, "0::/\n"},
-	})
-	got := nodeProcesses(proc)
-	slices.Sort(got)
-	if !slices.Equal(got, []int{2, 4}) {
-		t.Errorf("got %v", got)
 	}
 }
 

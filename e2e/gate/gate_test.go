@@ -79,15 +79,6 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	rows, _ := scripted(ctx, 2, []part{{name: "a", minutes: 1}})
-	if rows[0].result != notRun || rows[0].note != "interrupted" {
-		t.Errorf("got %+v", rows[0])
-	}
-}
-
 // events are what go test -json prints: "run X", "fail X: output". A name without a test is the package's.
 func events(lines ...string) *tally {
 	counted := newTally()
@@ -135,32 +126,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What a failed test printed is shown when it fails. A package that ends in the middle of a test shows what that test printed.
-func TestOutputOfFailures(t *testing.T) {
-	counted, key := newTally(), modulePath+"/e2e/x"
-	add := func(action, test, output string) string {
-		return counted.add(event{Action: action, Package: key, Test: test, Output: output})
-	}
-	add("run", "TestA", "")
-	add("output", "TestA", "=== RUN   TestA\n")
-	add("output", "TestA", "    a_test.go:3: got 1, want 2\n")
-	if got := add("fail", "TestA", ""); got != "    a_test.go:3: got 1, want 2\n" {
-		t.Errorf("got %q", got)
-	}
-	add("run", "TestB", "")
-	add("output", "TestB", "panic: at the disco\n")
-	if got := add("fail", "", ""); got != "panic: at the disco\nFAIL  e2e/x  0.0s\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestSkipReasons(t *testing.T) {
-	rows := []row{{part: part{name: "kind"}, tally: events("run TestB", "skip TestB: a_test.go:7: needs root", "run TestC", "skip TestC: a_test.go:9: needs root")}}
-	if got, want := skips(rows), "SKIPPED: 2 tests of kind: needs root\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestFailuresAndHowToRepeatThem(t *testing.T) {
 	for _, name := range []string{"GOFLAGS", "CGO_ENABLED", "REQUIRE_ALL", "PODGRACE_ALL"} {
 		t.Setenv(name, "")
@@ -185,24 +150,6 @@ func TestFailuresAndHowToRepeatThem(t *testing.T) {
 `
 	if got := failures([]row{r, lint}); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// Of what a failed test printed the table shows the beginning and the end.
-func TestExcerpt(t *testing.T) {
-	got := excerpt(strings.Repeat("a\n", 12) + strings.Repeat("b\n", 20) + strings.Repeat("c", 400) + "\n" + strings.Repeat("d\n", 11))
-	want := strings.Repeat("      | a\n", 12) + "      | (20 lines left out)\n      | " + strings.Repeat("c", 300) + "\n" + strings.Repeat("      | d\n", 11)
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestRepeatInModules(t *testing.T) {
-	for dir, want := range map[string]string{".": "go test -C . ./guard", "preview": "go test -C preview .", "e2e": "go test -C e2e ./x/y"} {
-		key := testKey{pkg: map[string]string{".": modulePath + "/guard", "preview": modulePath + "/preview", "e2e": modulePath + "/e2e/x/y"}[dir]}
-		if got := (part{dir: dir}).repeat(key); !strings.HasSuffix(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }
 

@@ -140,33 +140,3 @@ func TestMovedTestsExist(t *testing.T) {
 		}
 	}
 }
-
-func TestPatterns(t *testing.T) {
-	p := part{moved: []moved{{test: "TestA"}, {test: "TestB/one"}}}
-	if got, want := p.flagsFor(options{}), "-timeout=60m -skip=^TestA$|^TestB$/^one$"; strings.Join(got, " ") != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := p.flagsFor(options{everything: true, race: true, shuffle: true}), "-timeout=60m -race -shuffle=on"; strings.Join(got, " ") != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestChoose(t *testing.T) {
-	all := []part{
-		{name: "unit", set: setTest}, {name: "lint", set: setCheck}, {name: "programs", set: setIntegration}, {name: "kind", set: setE2E, after: []string{"programs"}},
-		{name: "chaos", set: setAll},
-	}
-	for _, test := range []struct{ names, want string }{
-		{"test", "unit"}, {"check", "unit lint"}, {"integration", "programs"}, {"e2e", "programs kind"}, {"kind", "programs kind"}, {"lint unit", "unit lint"},
-		{"gate", "unit lint programs kind"}, {"all", "unit lint programs kind chaos"}, {"", ""}, {"nonsense", ""},
-	} {
-		chosen, err := choose(all, strings.Fields(test.names))
-		var names []string
-		for _, p := range chosen {
-			names = append(names, p.name)
-		}
-		if got := strings.Join(names, " "); got != test.want || (err == nil) != (test.want != "") {
-			t.Errorf("%q: got %q, %v, want %q", test.names, got, err, test.want)
-		}
-	}
-}

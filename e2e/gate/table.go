@@ -37,7 +37,7 @@ var parts = []part{
 	{
 		name: "test code", what: "the code of the tests, the benchmarks and the demo; JSON schemas", set: setCheck, dir: "e2e",
 		packages: []string{
-			"./bench/fencer", "./bench/node/...", "./bench/partition", "./bench/peers", "./bench/preview", "./bench/review", "./bench/volumelock",
+			"./bench/node/...", "./bench/peers",
 			"./chaos/plan", "./cluster/...", "./firstday", "./fuzz", "./gate", "./measure", "./processclock", "./schema", "./suite", "./vm", "./vm/agent", "./vm/guesttest", "./wire",
 		},
 		cores: 1, minutes: 0.7,

@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -141,88 +139,6 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// A program goes on that is in the function all the while, also where a signal has it stop there for a moment, as Go's own do: here it is patched and mended again and again.
-func TestPatchedWhileBusy(t *testing.T) {
-	needsAMD64(t)
-	c := started(t, busy)
-	dir := fmt.Sprintf("/proc/%d", c.pid)
-	begin, end, err := page(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem, err := os.OpenFile(dir+"/mem", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mem.Close()
-	image := make([]byte, end-begin)
-	if _, err := mem.ReadAt(image, begin); err != nil {
-		t.Fatal(err)
-	}
-	entry, err := function(image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		if _, err := Of(c.pid); err != nil {
-			t.Fatal(err)
-		}
-		c.ask(t)
-		if err := stoppedOutside(c.pid, begin+entry, begin+entry+jumpSize, func() error {
-			_, err := mem.WriteAt(image[entry:entry+jumpSize], begin+entry)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		c.ask(t)
-	}
-}
-
-// A thread that sleeps is none that is stopped: it may go on by itself. Of those that are stopped it is known where they are.
-func TestLook(t *testing.T) {
-	c := started(t, idle)
-	nowhere, everywhere := int64(math.MaxInt64), int64(0)
-	if stopped, _, err := look(c.pid, nowhere, nowhere); err != nil || stopped {
-		t.Errorf("it was not told to stop: %t, %v", stopped, err)
-	}
-	if err := stoppedOutside(c.pid, nowhere, nowhere, func() error {
-		if stopped, _, err := look(c.pid, nowhere, nowhere); err != nil || !stopped {
-			t.Errorf("it was told to stop: %t, %v", stopped, err)
-		}
-		return nil
-	}); err != nil {
-		t.Errorf("it is somewhere: %v", err)
-	}
-	if err := syscall.Kill(c.pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if outside, err := allOutside(c.pid, everywhere, math.MaxInt64); err != nil || outside {
-		t.Errorf("it is somewhere: %t, %v", !outside, err)
-	}
-	if err := syscall.Kill(c.pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	c.ask(t)
-}
-
-func TestParseStatus(t *testing.T) {
-	const caught = "SigCgt:\tfffffffd7fc1feff\n"
-	for text, want := range map[string]struct{ stopped, handles bool }{
-		"State:\tS (sleeping)\nSigBlk:\t0000000000000000\n" + caught:     {},
-		"State:\tR (running)\nSigBlk:\t0000000000000000\n" + caught:      {},
-		"State:\tT (stopped)\nSigBlk:\t0000000000000000\n" + caught:      {stopped: true},
-		"State:\tt (tracing stop)\nSigBlk:\t0000000000000000\n" + caught: {}, // whoever traces it may have it go on
-		"State:\tT (stopped)\nSigBlk:\tfffffffffffbfeff\n" + caught:      {stopped: true, handles: true},
-		"State:\tT (stopped)\nSigBlk:\tfffffffc3bba3a00\n" + caught:      {stopped: true}, // it waits for signals
-		"State:\tT (stopped)\nSigBlk:\t0000000000000000\n":               {stopped: true}, // nothing is caught
-		"": {},
-	} {
-		if stopped, handles := parseStatus(text); stopped != want.stopped || handles != want.handles {
-			t.Errorf("%q: stopped %t, handles %t", text, stopped, handles)
-		}
-	}
-}
-
 // Where the function was written, and not the jump to it, the jump is: else a clock would never move, and nobody would know.
 func TestJumpIsWrittenLater(t *testing.T) {
 	needsAMD64(t)
@@ -249,45 +165,5 @@ func TestJumpIsWrittenLater(t *testing.T) {
 	}
 	if wall, _ := c.ask(t); time.Until(wall) < 59*time.Minute {
 		t.Errorf("it is %s for it: its clock did not move", wall)
-	}
-}
-
-func TestNoProcess(t *testing.T) {
-	if _, err := Of(1 << 30); err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestCounter(t *testing.T) {
-	for text, want := range map[string]int64{"running\n": -1, "-1 0x7ffe 0x55d0\n": 0x55d0, "202 0x1 0x2 0x0 0x0 0x0 0x0 0x7ffe 0x46c1a3\n": 0x46c1a3} {
-		at, still := counter(text)
-		if still != (want >= 0) || still && at != want {
-			t.Errorf("%q: %x, %t", text, at, still)
-		}
-	}
-}
-
-// A process that has ended and was not waited for is still there, without its memory. Nobody waits until it stops.
-func TestEnded(t *testing.T) {
-	c := exec.CommandContext(t.Context(), "true")
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(out); err != nil { // it ends with the process, in which its memory goes first
-		t.Fatal(err)
-	}
-	if !Ended(c.Process.Pid) || Ended(os.Getpid()) {
-		t.Errorf("ended: %t; this one: %t", Ended(c.Process.Pid), Ended(os.Getpid()))
-	}
-	began := time.Now()
-	if _, err := allOutside(c.Process.Pid, 0, 0); err == nil || time.Since(began) >= stoppedIn {
-		t.Errorf("it was waited for, for %s: %v", time.Since(began), err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Fatal(err)
 	}
 }

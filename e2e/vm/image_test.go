@@ -1,16 +1,13 @@
 package vm
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 )
 
 // One byte of an input gives another key; so does a file under another name. Tests are no input.
@@ -45,48 +42,6 @@ func TestHashFiles(t *testing.T) {
 	}
 }
 
-// A build that fails leaves neither the folder nor a part of it.
-func TestAtomically(t *testing.T) {
-	b := &builder{cache: t.TempDir(), progress: io.Discard}
-	dir := filepath.Join(b.cache, "made")
-	failure := errors.New("no room")
-	half := func(_ context.Context, temp string) error {
-		return errors.Join(os.WriteFile(filepath.Join(temp, "half"), nil, 0o600), failure)
-	}
-	if err := b.atomically(t.Context(), dir, half); !errors.Is(err, failure) {
-		t.Errorf("got %v", err)
-	}
-	if left, _ := os.ReadDir(b.cache); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
-	whole := func(_ context.Context, temp string) error {
-		return os.WriteFile(filepath.Join(temp, "whole"), nil, 0o600)
-	}
-	if err := b.atomically(t.Context(), dir, whole); err != nil || !exists(filepath.Join(dir, "whole")) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestFindKernel(t *testing.T) {
-	for _, lib := range []string{"lib", "usr/lib"} {
-		dir := t.TempDir()
-		if _, err := findKernel(dir); err == nil {
-			t.Error("found one in an empty folder")
-		}
-		for _, sub := range []string{lib + "/modules/6.1.0", "boot"} {
-			if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, "boot/vmlinuz-6.1.0"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if k, err := findKernel(dir); err != nil || k.version != "6.1.0" || !exists(k.image) || !exists(filepath.Join(k.modules, k.version)) {
-			t.Errorf("%s: got %+v, %v", lib, k, err)
-		}
-	}
-}
-
 // No kernel of one package is taken for another's, however new it is, nor a cache's that has none.
 func TestCachedKernelIsThePackages(t *testing.T) {
 	cache := t.TempDir()
@@ -103,36 +58,5 @@ func TestCachedKernelIsThePackages(t *testing.T) {
 		if k, err := p.cached(cache); k.version != want || err != nil {
 			t.Errorf("%s: got %q, %v", p.name, k.version, err)
 		}
-	}
-}
-
-// What a guest writes to its disk no other guest may find there.
-func TestGuestsLeaveTheImageAlone(t *testing.T) {
-	args := machineOptions{image: image{"/i"}}.arguments("/s")
-	if !slices.Contains(args, "file=/i/root.ext4,format=raw,if=virtio,cache=unsafe,snapshot=on") {
-		t.Errorf("the image is written to: %q", args)
-	}
-}
-
-func TestForgetUnused(t *testing.T) {
-	b := &builder{cache: t.TempDir()}
-	old := time.Now().Add(-2 * unusedFor)
-	for _, name := range []string{"vm-old-image", "vm-used-image", "vm-debian-old", "kubernetes-v1"} {
-		dir := filepath.Join(b.cache, name)
-		if err := errors.Join(os.Mkdir(dir, 0o755), os.Chtimes(dir, old, old)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !use(filepath.Join(b.cache, "vm-used-image")) || use(filepath.Join(b.cache, "vm-none-image")) {
-		t.Error("use does not tell what exists")
-	}
-	b.forgetUnused()
-	var left []string
-	entries, _ := os.ReadDir(b.cache)
-	for _, entry := range entries {
-		left = append(left, entry.Name())
-	}
-	if want := []string{"kubernetes-v1", "vm-debian-old", "vm-used-image"}; !slices.Equal(left, want) {
-		t.Errorf("left: %v", left)
 	}
 }

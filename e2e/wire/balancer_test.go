@@ -76,20 +76,6 @@ func newBalancer(t *testing.T, to ...string) *Balancer {
 	return b
 }
 
-func TestInTurn(t *testing.T) {
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody.Close()
-	b := newBalancer(t, named(t, "a"), named(t, "b"), "https://"+nobody.Addr().String())
-	for _, want := range []string{"a", "b", "a", "b"} {
-		c := call(t, b)
-		c.ask(t)
-		c.answer(t, want)
-	}
-}
-
 // What is sent while it holds comes once it releases, to whoever was connected, and a connection that was made meanwhile as well.
 func TestHold(t *testing.T) {
 	b := newBalancer(t, named(t, "a"))
@@ -114,17 +100,6 @@ func TestHold(t *testing.T) {
 	b.Release()
 	before.answer(t, "a")
 	during.answer(t, "a")
-}
-
-func TestDelay(t *testing.T) {
-	b := newBalancer(t, named(t, "a"))
-	b.Delay(30 * time.Millisecond)
-	c, began := call(t, b), time.Now()
-	c.ask(t)
-	c.answer(t, "a")
-	if took := time.Since(began); took < 90*time.Millisecond {
-		t.Errorf("the connection, the question and the answer took %s", took)
-	}
 }
 
 func TestCut(t *testing.T) {

@@ -41,37 +41,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestGlance(t *testing.T) {
-	r := review{uid: []byte("u1")}
-	op := `{"op":"add","path":"/spec/priority","value":1}`
-	for name, bad := range map[string]string{
-		"no patch": answer(t, "u1", true), "refused": answer(t, "u1", false, op), "of another review": answer(t, "u2", true, op),
-	} {
-		if err := r.glance([]byte(bad), true); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	if err := r.glance([]byte(answer(t, "u1", true, op)), true); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRefused(t *testing.T) {
-	r := review{uid: []byte("u1"), refused: true}
-	for name, test := range map[string]struct{ answer, wrong string }{
-		"refused":           {answer(t, "u1", false), ""},
-		"allowed":           {answer(t, "u1", true), "was allowed"},
-		"of another review": {answer(t, "u2", false), "uid u1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			expect(t, r.judge([]byte(test.answer), true), test.wrong)
-			if err := r.glance([]byte(test.answer), true); (err != nil) != (test.wrong != "") {
-				t.Errorf("glance: %v", err)
-			}
-		})
-	}
-}
-
 func answer(t *testing.T, uid string, allowed bool, operations ...string) string {
 	t.Helper()
 	a := admissionv1.AdmissionReview{Response: &admissionv1.AdmissionResponse{UID: types.UID(uid), Allowed: allowed}}
