@@ -5,7 +5,7 @@
 // How a pod is decided about:
 //
 //	policies := policy.Compile(...)               once a policy: selectors and CEL are compiled, invalid parts named
-//	effective := For(policies, request)           which policies match, and what they require together; those that select by PriorityClass follow in rank.go
+//	effective := For(policies, request)           which policies match, and what they require together; those that select by PriorityClass follow in priority.go
 //	facts := ...                                  the caller looks up what effective.Needs() names
 //	result := effective.Apply(request, facts)     on CREATE, before the API server's last defaults
 //	result := effective.Validate(request, facts)  on CREATE, on the final pod

@@ -51,7 +51,7 @@ const (
 )
 
 // Match reports whether the policy is for the pod, as far as its PriorityClass is not what the policy selects by: which class that is only defaulting knows
-// (rank.go there). The error says why it is uncertain. Whether the namespace is exempt is not asked here.
+// (priority.go there). The error says why it is uncertain. Whether the namespace is exempt is not asked here.
 func (p *Policy) Match(e *Evaluation) (Matching, error) {
 	m := p.Spec.Match
 	if m == nil {

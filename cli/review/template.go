@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/cli/apiserver"
 	"github.com/podgrace/podgrace/internal/manifest"
 	"github.com/podgrace/podgrace/internal/pod/workloads"
 )
@@ -284,4 +286,28 @@ func ownPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec, cont
 	pod.Namespace, pod.GenerateName = o.GetNamespace(), o.GetName()+"-"
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, controller)}
 	return &workloads.Template{Pod: pod}
+}
+
+// validateWorkload is apiserver.ValidatePodSpec of the template of a workload of Kubernetes, with its path in the object; nil for any other object.
+func validateWorkload(o client.Object) field.ErrorList {
+	template := field.NewPath("spec", "template", "spec")
+	switch w := o.(type) {
+	case *appsv1.Deployment:
+		return apiserver.ValidatePodSpec(&w.Spec.Template.Spec, template)
+	case *appsv1.ReplicaSet:
+		return apiserver.ValidatePodSpec(&w.Spec.Template.Spec, template)
+	case *appsv1.StatefulSet:
+		return apiserver.ValidatePodSpec(&w.Spec.Template.Spec, template)
+	case *appsv1.DaemonSet:
+		return apiserver.ValidatePodSpec(&w.Spec.Template.Spec, template)
+	case *corev1.ReplicationController:
+		if w.Spec.Template != nil {
+			return apiserver.ValidatePodSpec(&w.Spec.Template.Spec, template)
+		}
+	case *batchv1.Job:
+		return apiserver.ValidatePodSpec(&w.Spec.Template.Spec, template)
+	case *batchv1.CronJob:
+		return apiserver.ValidatePodSpec(&w.Spec.JobTemplate.Spec.Template.Spec, field.NewPath("spec", "jobTemplate").Child("spec", "template", "spec"))
+	}
+	return nil
 }

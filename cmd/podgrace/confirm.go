@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/cli/confirm"
 	"github.com/podgrace/podgrace/cli/terminal"
+	"github.com/podgrace/podgrace/internal/program/version"
 )
 
 const confirmLong = `Say knowingly what Podgrace refuses to assume: that a pod may run twice, or that
@@ -178,4 +184,151 @@ func (o *confirmOptions) completeArgs(cmd *cobra.Command, args []string, prefix 
 	}
 	names, _ := (&confirm.Client{Kube: kube}).Complete(cmd.Context(), namespace, prefix)
 	return names, none
+}
+
+// agreeOptions are those of commands that show what is known, ask a person, and write one thing into the cluster.
+type agreeOptions struct {
+	kube        *genericclioptions.ConfigFlags
+	yes, dryRun bool
+
+	namespace  string
+	config     *rest.Config
+	canBeAsked bool
+}
+
+func newAgreeOptions(t terminal.Terminal) agreeOptions {
+	return agreeOptions{kube: terminal.NewConfigFlags(version.CommandLine), canBeAsked: t.Asks}
+}
+
+// AddFlags declares the flags.
+func (o *agreeOptions) AddFlags(f *pflag.FlagSet) {
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask; needed where stdin is no terminal")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
+	o.kube.AddFlags(f)
+}
+
+// Complete reads the kubeconfig.
+func (o *agreeOptions) Complete() (err error) {
+	if o.namespace, _, err = o.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if o.config, err = o.kube.ToRESTConfig(); err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	o.config.QPS, o.config.Burst = 50, 300 // as kubectl's
+	o.config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	return nil
+}
+
+// confirmClient reads what a person confirms, and writes it.
+func (o *agreeOptions) confirmClient() (*confirm.Client, error) {
+	kube, err := kubernetes.NewForConfig(o.config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	others, err := dynamic.NewForConfig(o.config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	return &confirm.Client{Kube: kube, Dynamic: others, Clock: clock.RealClock{}}, nil
+}
+
+// Validate says what is wrong with the options of a command that does something, such as confirm.
+func (o *agreeOptions) Validate(does string) error {
+	if !o.canBeAsked && !o.yes && !o.dryRun {
+		return errors.New("stdin is no terminal, so that nobody can be asked: add --yes to " + does + " without a question, or --dry-run to look")
+	}
+	return nil
+}
+
+const grantLong = `Grant an exception that the owner of a namespace has asked for: a PolicyException
+lifts limits of one PodPolicy, for pods of its namespace, until its end.
+
+It shows who answers for it and why, what the policy says, for which pods it is
+lifted and until when, and whether you may grant. Then it asks, and writes the
+grant, which is of the spec that was shown: an edit voids it.
+
+To grant it takes the verb except on that PodPolicy (podpolicies.podgrace.dev), in
+the whole cluster, and patch on policyexceptions.podgrace.dev/status in the
+namespace. To take a grant back, delete the exception.
+
+Exit codes: 0 granted, or was already, or with --dry-run: it could be
+            1 not granted: declined, refused, not permitted, failed
+            2 bad input`
+
+const grantExample = `  # Which exceptions wait for a grant?
+  kubectl get policyexceptions.podgrace.dev -A
+
+  # See what one lifts, and be asked
+  %[1]s grant -n shop batch
+
+  # Only look
+  %[1]s grant -n shop batch --dry-run`
+
+type grantOptions struct {
+	agreeOptions
+
+	exception string
+}
+
+func newGrant(t terminal.Terminal, name string) *cobra.Command {
+	o := &grantOptions{agreeOptions: newAgreeOptions(t)}
+	cmd := &cobra.Command{
+		Use:                   "grant [-n NAMESPACE] EXCEPTION",
+		DisableFlagsInUseLine: true,
+		Short:                 "Grant an exception from limits of a policy",
+		Long:                  grantLong,
+		Example:               fmt.Sprintf(grantExample, name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(o.Complete(args), o.Validate("grant")); err != nil {
+				return terminal.UsageError{Err: err}
+			}
+			return runGrant(cmd.Context(), t, o)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// Complete reads the argument and the kubeconfig.
+func (o *grantOptions) Complete(args []string) (err error) {
+	if o.exception, err = parseException(args); err != nil {
+		return err
+	}
+	return o.agreeOptions.Complete()
+}
+
+// parseException reads EXCEPTION or policyexception/EXCEPTION.
+func parseException(args []string) (string, error) {
+	given := strings.Join(args, "/")
+	kind, name, found := strings.Cut(given, "/")
+	if !found {
+		kind, name = "policyexception", given
+	}
+	switch strings.ToLower(kind) {
+	case "policyexception", "policyexceptions", "pex", "policyexception.podgrace.dev", "policyexceptions.podgrace.dev":
+	default:
+		return "", fmt.Errorf("%q is no exception: EXCEPTION or policyexception/EXCEPTION, one at a time", given)
+	}
+	if name == "" {
+		return "", errors.New("which exception? EXCEPTION, as kubectl get policyexceptions.podgrace.dev names it")
+	}
+	if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
+		return "", fmt.Errorf("%q is no name: it %s", name, strings.Join(wrong, ", "))
+	}
+	return name, nil
+}
+
+// runGrant asks and writes.
+func runGrant(ctx context.Context, t terminal.Terminal, o *grantOptions) error {
+	reader, err := o.confirmClient()
+	if err != nil {
+		return err
+	}
+	s := &confirm.Session{In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style}
+	granted, err := s.Grant(ctx, &confirm.ExceptionClient{Client: reader}, o.namespace, o.exception)
+	if err == nil && !granted {
+		return terminal.ErrNo
+	}
+	return err
 }
