@@ -23,23 +23,62 @@ import (
 	"github.com/podgrace/podgrace/internal/decisionlog"
 )
 
-// act carries out the actions of one Fence: agents are called aside, and so is what is written.
+// act carries out the actions of one Fence. Agents are called in goroutines of their own, and so are writes.
 func (f *Fencer) act(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, actions []fencing.Action, calls *sync.WaitGroup) error {
+	fence = fence.DeepCopy()
 	var writes []fencing.Action
 	for _, action := range actions {
 		log.V(1).Info("fence acts", "fence", fence.Name, "action", action.String())
 		switch a := action.(type) {
 		case fencing.ReadPower:
-			f.readPower(ctx, log, fence, known, a, calls)
+			f.call(ctx, log, fence, known, a, a.Call, calls)
 		case fencing.OrderOff:
-			f.orderOff(ctx, log, fence, known, a, calls)
+			f.call(ctx, log, fence, known, a, a.Call, calls)
 		case fencing.AskPerson:
-			f.askPerson(log, fence, known, a)
+			f.call(ctx, log, fence, known, a, a.Call, calls)
 		default:
 			writes = append(writes, action)
 		}
 	}
-	return f.write(ctx, log, fence.DeepCopy(), known, writes, calls)
+	return f.write(ctx, log, fence, known, writes, calls)
+}
+
+// call calls the agent of one action and reports it. It does not wait, so that an agent that hangs delays no other fence.
+func (f *Fencer) call(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, action fencing.Action, call fencing.Call, calls *sync.WaitGroup) {
+	began := f.now()
+	known.do(func(p *fencing.Progress) { p.Begin(call, began) })
+	calls.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+		defer cancel()
+		done, note := f.callAgent(ctx, fence, action, call, began)
+		f.report(log, fence, done)
+		known.do(note)
+	})
+}
+
+// callAgent returns what to report of a call, and how to note it in the Fence's progress. A person is asked by an Event: the answer is a FenceReceipt, which the next rounds find.
+func (f *Fencer) callAgent(ctx context.Context, fence *v1alpha1.Fence, action fencing.Action, call fencing.Call, began fencing.Moment) (done step, note func(*fencing.Progress)) {
+	if a, ok := action.(fencing.AskPerson); ok {
+		name := fence.Spec.Node.Name
+		text := fmt.Sprintf("power the machine of node %s off, and say so: kubectl podgrace confirm node/%s", name, name)
+		return step{tell: []fencing.Told{{Warning: true, Reason: "FenceNeedsPerson", Message: text}}}, func(p *fencing.Progress) { p.Ordered(a.Call, nil) }
+	}
+	agent, err := f.Agents.Agent(ctx, fence, call.Agent)
+	done = step{decision: decisionlog.Power, values: []any{"agent", call.Agent.Name, "attempt", call.Attempt}}
+	if _, ok := action.(fencing.OrderOff); ok {
+		if err == nil {
+			err = agent.Off(ctx, call.Machine)
+		}
+		done.event, done.reason, done.call, done.err = "power off ordered", "Ordered", "off", err
+		return done, func(p *fencing.Progress) { p.Ordered(call, err) }
+	}
+	var reading fencing.Reading
+	if err == nil {
+		reading, err = agent.Power(ctx, call.Machine)
+	}
+	done.event, done.reason, done.call, done.err = "power read", "Read", "power", err
+	done.values = append(done.values, "state", reading.State)
+	return done, func(p *fencing.Progress) { p.Read(call, reading, err, began, f.now()) }
 }
 
 // write carries out what is written to the API server for one Fence, in its order, each whether or not the one before it worked: what is still to be done the next round says
@@ -59,8 +98,11 @@ func (f *Fencer) write(ctx context.Context, log logr.Logger, fence *v1alpha1.Fen
 			if ctx.Err() != nil {
 				break
 			}
-			err := f.writeOne(ctx, log, fence, action)
+			err := f.writeOne(ctx, action)
 			if err == nil {
+				if a, ok := action.(fencing.CreateReceipt); ok {
+					f.report(log, fence, step{event: "FenceReceipt written", decision: decisionlog.Receipt, reason: string(a.Receipt.Spec.Class), values: []any{"receipt", a.Receipt.Name}})
+				}
 				continue
 			}
 			errs = append(errs, fmt.Errorf("fence %s: %s: %w", fence.Name, action, err))
@@ -73,16 +115,12 @@ func (f *Fencer) write(ctx context.Context, log logr.Logger, fence *v1alpha1.Fen
 	return failed
 }
 
-func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, action fencing.Action) error {
+func (f *Fencer) writeOne(ctx context.Context, action fencing.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	switch a := action.(type) {
 	case fencing.CreateReceipt:
-		err := f.create(ctx, a)
-		if err == nil {
-			f.report(log, fence, step{event: "FenceReceipt written", decision: decisionlog.Receipt, reason: string(a.Receipt.Spec.Class), values: []any{"receipt", a.Receipt.Name}})
-		}
-		return err
+		return f.create(ctx, a)
 	case fencing.ConfirmOff:
 		return f.confirmOff(ctx, a)
 	case fencing.DeletePod:
@@ -95,46 +133,54 @@ func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.
 	return errors.New("an action that this fencer does not know")
 }
 
-// readPower calls the agent aside, so that one that hangs holds up nobody else's fence.
-func (f *Fencer) readPower(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.ReadPower, calls *sync.WaitGroup) {
-	began := f.now()
-	f.call(ctx, fence, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
-		var reading fencing.Reading
-		if err == nil {
-			reading, err = agent.Power(ctx, a.Machine)
-		}
-		f.report(log, fence, step{event: "power read", decision: decisionlog.Power, reason: "Read", call: "power", err: err, values: []any{"agent", a.Agent.Name, "attempt", a.Attempt, "state", reading.State}})
-		known.do(func(p *fencing.Progress) { p.Read(a.Call, reading, err, began, f.now()) })
-	})
+// tracked is the Progress of one Fence, which agents' answers reach from goroutines of their own, and what is being written for it.
+type tracked struct {
+	mu       sync.Mutex
+	progress fencing.Progress
+	cancel   context.CancelFunc // of what is being written; nil: nothing is
+	failed   error              // of what was written last
 }
 
-func (f *Fencer) orderOff(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.OrderOff, calls *sync.WaitGroup) {
-	f.call(ctx, fence, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
-		if err == nil {
-			err = agent.Off(ctx, a.Machine)
-		}
-		f.report(log, fence, step{event: "power off ordered", decision: decisionlog.Power, reason: "Ordered", call: "off", err: err, values: []any{"agent", a.Agent.Name, "attempt", a.Attempt}})
-		known.do(func(p *fencing.Progress) { p.Ordered(a.Call, err) })
-	})
+func (t *tracked) get() fencing.Progress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.progress
 }
 
-// askPerson tells by an Event that somebody has to confirm that the machine is off. The answer is a FenceReceipt, which the next rounds find.
-func (f *Fencer) askPerson(log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.AskPerson) {
-	known.do(func(p *fencing.Progress) { p.Begin(a.Call, f.now()) })
-	f.report(log, fence, step{tell: []fencing.Told{{Warning: true, Reason: "FenceNeedsPerson", Message: fmt.Sprintf("power the machine of node %[1]s off, and say so: kubectl podgrace confirm node/%[1]s", fence.Spec.Node.Name)}}})
-	known.do(func(p *fencing.Progress) { p.Ordered(a.Call, nil) })
+func (t *tracked) do(f func(*fencing.Progress)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(&t.progress)
 }
 
-// call has an agent called within its timeout.
-func (f *Fencer) call(ctx context.Context, fence *v1alpha1.Fence, known *tracked, call fencing.Call, calls *sync.WaitGroup, do func(context.Context, fencing.Agent, error)) {
-	known.do(func(p *fencing.Progress) { p.Begin(call, f.now()) })
-	fence = fence.DeepCopy()
-	calls.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, call.Timeout)
-		defer cancel()
-		agent, err := f.Agents.Agent(ctx, fence, call.Agent)
-		do(ctx, agent, err)
-	})
+// begin begins to write, unless that goes on. The error is that of the time before, once.
+func (t *tracked) begin(ctx context.Context) (_ context.Context, begun bool, failed error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	failed, t.failed = t.failed, nil
+	if t.cancel != nil {
+		return ctx, false, failed
+	}
+	ctx, t.cancel = context.WithCancel(ctx)
+	return ctx, true, failed
+}
+
+func (t *tracked) end(failed error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancel()
+	t.cancel, t.failed = nil, failed
+}
+
+// stop has nothing more written.
+func (t *tracked) stop() (failed error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel != nil {
+		t.cancel()
+	}
+	failed, t.failed = t.failed, nil
+	return failed
 }
 
 // create creates a receipt. That there is one of that name already is no error: its name is that of what it proves.

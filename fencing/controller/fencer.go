@@ -81,56 +81,6 @@ type Fencer struct {
 	limits   *patchLimit
 }
 
-// tracked is the Progress of one Fence, which agents' answers reach from goroutines of their own, and what is being written for it.
-type tracked struct {
-	mu       sync.Mutex
-	progress fencing.Progress
-	cancel   context.CancelFunc // of what is being written; nil: nothing is
-	failed   error              // of what was written last
-}
-
-func (t *tracked) get() fencing.Progress {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.progress
-}
-
-func (t *tracked) do(f func(*fencing.Progress)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f(&t.progress)
-}
-
-// begin begins to write, unless that goes on. The error is that of the time before, once.
-func (t *tracked) begin(ctx context.Context) (_ context.Context, begun bool, failed error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	failed, t.failed = t.failed, nil
-	if t.cancel != nil {
-		return ctx, false, failed
-	}
-	ctx, t.cancel = context.WithCancel(ctx)
-	return ctx, true, failed
-}
-
-func (t *tracked) end(failed error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.cancel()
-	t.cancel, t.failed = nil, failed
-}
-
-// stop has nothing more written.
-func (t *tracked) stop() (failed error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.cancel != nil {
-		t.cancel()
-	}
-	failed, t.failed = t.failed, nil
-	return failed
-}
-
 // NeedLeaderElection is true: one replica decides.
 func (f *Fencer) NeedLeaderElection() bool { return true }
 
