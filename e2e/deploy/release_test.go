@@ -138,7 +138,13 @@ func TestHelmRelease(t *testing.T) {
 	}
 	w.helmIn(t, "install", chart) // again, over what was kept
 	w.wantTakeOver(t)
-	// Helm 3 deletes the webhook configurations last.
+}
+
+// Helm 3 deletes the webhook configurations last.
+func TestUninstallByHelm3(t *testing.T) {
+	w := empty(t)
+	w.helmIn(t, "install", chart, "--create-namespace")
+	w.writeCABundle(t)
 	if out, err := helmOf(t, helm3Program, "uninstall", "podgrace", "--kubeconfig", w.Kubeconfig, "--namespace", namespace); err != nil {
 		t.Fatal(err, out)
 	}

@@ -38,7 +38,7 @@ func TestHelmAndKustomizeAreTheSame(t *testing.T) {
 	}
 }
 
-// Helm 3, which many still have, installs the same as Helm 4.
+// Helm 3 installs the same as Helm 4. Its last release was in November 2026, and some still use it.
 func TestHelm3(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {

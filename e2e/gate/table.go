@@ -56,6 +56,8 @@ var parts = []part{
 		moved: []moved{
 			{test: "TestAnyOrder/selfmanaged,_webhook_only", foundBy: []string{"e2e/deploy TestAnyOrder"}, other: "a random order of all objects passes through the states of a part of them"},
 			{test: "TestAnyOrder/certmanager,_webhook_only", foundBy: []string{"e2e/deploy TestAnyOrder"}, other: "a random order of all objects passes through the states of a part of them"},
+			{test: "TestHelm3", foundBy: []string{"e2e/deploy TestHelmAndKustomizeAreTheSame"}, other: "Helm 4 renders the same chart; Helm 3 has ended, and it takes minutes to compile"},
+			{test: "TestUninstallByHelm3", foundBy: []string{"e2e/deploy TestHelmRelease"}, other: "Helm 4 uninstalls the same chart"},
 		},
 	},
 	{
